@@ -1,0 +1,192 @@
+"""Optimisers that know how to stop: each yields the points of its path, never the start.
+
+All of them go uphill on Σ terms. None of them knows what the terms are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from amends.errors import NonFinite
+from amends.factor import Factor, Term
+from amends.params import Params, flatten, plus, unflatten, zeros_like
+from amends.posteriors.gaussian import Quadratic
+
+
+class Climber(Protocol):
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]: ...
+
+
+def total(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
+    """Value and gradient of the sum."""
+    value, grad = 0.0, zeros_like(theta)
+    for term in terms:
+        v, g = term.value_and_grad(theta)
+        value, grad = value + v, plus(grad, g)
+    return value, grad
+
+
+def _checked(theta: Params, step: int) -> Params:
+    for k, v in theta.items():
+        if not v.isfinite().all():
+            raise NonFinite(f"NaN or infinity in the edited weights; {k}, step {step}; lower the step size or raise λ")
+    return theta
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Exact Newton steps with the dense Hessian, for small problems.
+
+    Ends when a step is below `tolerance` relative to the parameters.
+    """
+
+    steps: int = 30
+    tolerance: float = 1e-14
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        theta = start
+        for i in range(self.steps):
+            _, grad = total(terms, theta)
+            hessian = sum((t.hessian(theta) for t in terms), torch.zeros(()).to(flatten(grad)))
+            move = torch.linalg.solve(-hessian, flatten(grad))
+            theta = _checked(plus(theta, unflatten(move, theta)), i)
+            yield theta
+            if move.norm() <= self.tolerance * (1 + flatten(theta).norm()):
+                return
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """θ ← centre + P⁻¹ ∇(the rest)(θ), the paper's comparison of EWC with linear influence.
+
+    Needs exactly one quadratic among the terms; with λ = 0 and one step from its centre this is
+    the natural-gradient step of Eq. linear_influence with γ = 1/N.
+    """
+
+    steps: int = 1
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        (prior,) = [t for t in terms if isinstance(t, Quadratic)]
+        rest = [t for t in terms if t is not prior]
+        theta = start
+        for i in range(self.steps):
+            _, grad = total(rest, theta)
+            theta = _checked(plus(prior.centre, prior.precision.solve(grad)), i)
+            yield theta
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """Full batches, strong Wolfe. Ends when no entry of the gradient exceeds `tolerance` times its
+    largest at the start, or when the line search finds nothing better."""
+
+    steps: int = 60
+    history: int = 10
+    tolerance: float = 1e-4
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        like = start
+        point = flatten(start).clone().requires_grad_()
+        optimiser = torch.optim.LBFGS(
+            [point], lr=1, max_iter=1, history_size=self.history, line_search_fn="strong_wolfe",
+            tolerance_grad=0, tolerance_change=0,
+        )  # fmt: skip
+        known: list[tuple[Tensor, float, Tensor]] = []  # the last few evaluations: torch asks again for its own
+        scale = 1.0
+
+        def closure() -> float:
+            here = point.detach()
+            for where, value, grad in known:
+                if torch.equal(where, here):
+                    point.grad = grad.clone()
+                    return value
+            up, gradient = total(terms, unflatten(here, like))
+            value, grad = -scale * up, -scale * flatten(gradient)
+            if not (torch.isfinite(grad).all() and abs(value) < float("inf")):
+                value, grad = float("inf"), torch.zeros_like(grad)  # too far: the line search turns back
+            known.append((here.clone(), value, grad))
+            del known[:-30]
+            point.grad = grad.clone()
+            return value
+
+        closure()
+        first = float(known[-1][2].abs().max())
+        if known[-1][1] == float("inf"):
+            raise NonFinite("the objective is not finite at the start; L-BFGS, step 0; check the model's loss")
+        if first == 0:
+            return
+        known.clear()
+        scale = 1 / float(abs(total(terms, like)[0]) + 1)  # torch's first step length assumes a loss of order one
+        best = closure()
+        bound = self.tolerance * scale * first
+        for i in range(self.steps):
+            optimiser.step(closure)
+            value = closure()
+            if not value < best:
+                return
+            best = value
+            yield _checked(unflatten(point.detach().clone(), like), i)
+            assert point.grad is not None
+            if float(point.grad.abs().max()) <= bound:
+                return
+            del known[:-1]
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam on batches of `batch` examples of every factor, the path yielded each `every` steps.
+
+    Each factor is shuffled on its own and gone through without repeats; an epoch is one pass over
+    the largest. Ends on a tolerance on the relative change over an epoch, if one is set.
+    """
+
+    rate: float = 1e-3
+    epochs: float = 10
+    batch: int = 64
+    every: int = 5
+    tolerance: float = 0.0
+    seed: int = 0
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        factors = [t for t in terms if isinstance(t, Factor)]
+        largest = max((len(f) for f in factors), default=0)
+        per_epoch = max(1, -(-largest // self.batch))
+        noise = torch.Generator().manual_seed(self.seed)
+        streams = [_batches(t, self.batch, noise) if isinstance(t, Factor) else _forever(t) for t in terms]
+        point = {k: v.clone() for k, v in start.items()}
+        optimiser = torch.optim.Adam(list(point.values()), lr=self.rate)
+        steps = round(self.epochs * per_epoch)
+        last = flatten(start)
+        for i in range(steps):
+            _, grad = total([next(s) for s in streams], point)
+            for k, v in point.items():
+                v.grad = -grad[k]
+            optimiser.step()
+            if (i + 1) % self.every == 0 or i + 1 == steps:
+                yield _checked({k: v.clone() for k, v in point.items()}, i)
+            if self.tolerance and (i + 1) % per_epoch == 0:
+                here = flatten(point)
+                if (here - last).norm() <= self.tolerance * here.norm():
+                    return
+                last = here.clone()
+
+
+def _batches(factor: Factor, size: int, noise: torch.Generator) -> Iterator[Factor]:
+    """Random parts, each scaled up to stand for the whole."""
+    if len(factor) <= size:
+        yield from _forever(factor)
+    while True:
+        order = torch.randperm(len(factor), generator=noise).numpy()
+        for s in range(0, len(order), size):
+            part = factor[order[s : s + size]]
+            yield replace(part, weights=part.weights * (len(factor) / len(part)))
+
+
+def _forever(term):
+    while True:
+        yield term

@@ -1,0 +1,181 @@
+"""One forward and backward pass that shows every layer's input and output gradient as it goes by.
+
+Hooks see only what a module is called with, so before they are trusted they are checked against
+plain autograd on two examples: a parameter that is also used outside its module, a module that is
+bypassed, an input changed in place, all are found there and take the slow, general way instead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.func import vjp, vmap
+
+from amends.curvature.rules import Rule, rule_for
+from amends.data.examples import Inputs, each, leaves
+from amends.errors import BadInput
+from amends.factor import Factor
+from amends.network import Network
+from amends.params import Params
+
+PROBE = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Owned:
+    """A layer with a rule, and what its own parameters are called in θ."""
+
+    module: nn.Module
+    rule: Rule
+    names: dict[str, str]
+
+
+@dataclass
+class Call:
+    """One call of a layer in the forward pass."""
+
+    owned: Owned
+    input: Tensor
+    version: int
+
+    @property
+    def intact(self) -> bool:
+        return self.input._version == self.version
+
+
+@dataclass(eq=False)
+class Pass:
+    """The outputs of one batch, and a way to send vectors back through it, several times."""
+
+    outputs: Tensor
+    calls: list[Call]
+    _start: Tensor
+    _receiver: list[Callable[[Call, Tensor], None]] = field(default_factory=list)
+
+    def back(self, vector: Tensor, receive: Callable[[Call, Tensor], None]) -> None:
+        """receive(call, output gradient) for each call, last layer first."""
+        self._receiver[:] = [receive]
+        torch.autograd.grad(self.outputs, self._start, vector, retain_graph=True, allow_unused=True)
+
+    @property
+    def uses(self) -> Counter[str]:
+        return Counter(name for call in self.calls for name in call.owned.names.values())
+
+
+@contextmanager
+def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned]) -> Iterator[Pass]:
+    """Parameters take no part in the graph, so no gradient is computed for them."""
+    calls: list[Call] = []
+    receiver: list[Callable[[Call, Tensor], None]] = []
+    start = torch.zeros((), dtype=network.dtype, device=network.device, requires_grad=True)
+
+    def hook(owned: Owned) -> Callable[..., Tensor | None]:
+        def seen(module: nn.Module, args: tuple, output: Tensor) -> Tensor | None:
+            if len(args) != 1 or not isinstance(args[0], Tensor) or not isinstance(output, Tensor):
+                return None
+            call = Call(owned, args[0].detach(), args[0]._version)
+            call.version = call.input._version
+            calls.append(call)
+            output = output if output.requires_grad else output + start
+            output.register_hook(lambda g: receiver[0](call, g.detach()))
+            return output
+
+        return seen
+
+    handles = [owned.module.register_forward_hook(hook(owned)) for owned in layers]
+    try:
+        with torch.enable_grad():
+            fixed = {k: v.detach() for k, v in theta.items()}
+            yield Pass(network.outputs(fixed, x), calls, start, receiver)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which layers a rule serves, and which parameters go through vmap."""
+
+    layers: tuple[Owned, ...]
+    general: tuple[str, ...]
+
+
+def plan(factor: Factor, theta: Params) -> Plan:
+    """Every trainable parameter ends up on exactly one side."""
+    network = factor.network
+    names = {id(p): k for k, p in network.module.named_parameters() if k in theta}
+    layers = []
+    for module in network.module.modules():
+        owned = {k: names[id(p)] for k, p in module._parameters.items() if p is not None and id(p) in names}
+        rule = rule_for(module)
+        if owned and rule is not None:
+            layers.append(Owned(module, rule, owned))
+    x, _ = factor.examples.fetch(0, min(PROBE, len(factor)))
+    trusted = _agreeing(network, theta, x, layers)
+    # A tied parameter is trusted as a whole or not at all, and so is a layer.
+    while True:
+        kept = [o for o in layers if all(name in trusted for name in o.names.values())]
+        lost = {n for o in layers if o not in kept for n in o.names.values()} & trusted
+        if not lost:
+            return Plan(tuple(kept), tuple(k for k in theta if k not in trusted))
+        trusted -= lost
+
+
+def _agreeing(network: Network, theta: Params, x: Inputs, layers: list[Owned]) -> set[str]:
+    """Names whose per-example gradients by rule equal autograd's, for a random output vector."""
+    summed: dict[str, Tensor] = {}
+    broken: set[str] = set()
+
+    def receive(call: Call, g: Tensor) -> None:
+        names = call.owned.names
+        if not call.intact:
+            broken.update(names.values())
+            return
+        for own, grad in call.owned.rule(call.owned.module, call.input, g).items():
+            if own in names:
+                summed[names[own]] = summed.get(names[own], 0) + grad
+
+    with forward(network, theta, x, layers) as run:
+        noise = torch.Generator().manual_seed(0)
+        vector = torch.randn(run.outputs.shape, generator=noise, dtype=torch.float64).to(run.outputs)
+        run.back(vector, receive)
+    with torch.enable_grad():
+        live = {k: v.detach().requires_grad_() for k, v in theta.items()}
+        for i in range(len(vector)):
+            one = network.outputs(live, each(x, lambda t, i=i: t[i : i + 1]))
+            if not torch.allclose(one[0], run.outputs[i], rtol=1e-3, atol=1e-4):
+                raise BadInput(
+                    "an example's output depends on the others in its batch; model; "
+                    "give its batch norm running statistics (track_running_stats=True)"
+                )
+            grads = torch.autograd.grad(one, list(live.values()), vector[i : i + 1], materialize_grads=True)
+            for k, true in zip(live, grads, strict=True):
+                if k in summed and not torch.allclose(summed[k][i], true, rtol=1e-3, atol=1e-4 * _size(true)):
+                    broken.add(k)
+    return set(summed) - broken
+
+
+def _size(t: Tensor) -> float:
+    return float(t.abs().max()) if t.numel() else 0.0
+
+
+def general_grads(network: Network, theta: Params, x: Inputs, vector: Tensor, names: tuple[str, ...]) -> Params:
+    """Per-example gradients of the named parameters [batch, *shape], by vmap, else one by one."""
+    some = {k: theta[k] for k in names}
+
+    def one(xi: Inputs, vi: Tensor) -> Params:
+        def outputs(p: Params) -> Tensor:
+            return network.outputs({**theta, **p}, each(xi, lambda t: t[None]))
+
+        return vjp(outputs, some)[1](vi[None])[0]
+
+    try:
+        return vmap(one, chunk_size=max(1, 2**24 // max(1, sum(v.numel() for v in some.values()))))(x, vector)
+    except RuntimeError:  # an operation without a batching rule
+        rows = [one(each(x, lambda t, i=i: t[i]), vector[i]) for i in range(len(leaves(x)[0]))]
+        return {k: torch.stack([r[k] for r in rows]) for k in names}

@@ -1,0 +1,101 @@
+"""The whole matrix: for small models, and as the reference of every other shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Generator, Tensor
+
+from amends.curvature.backprop import general_grads
+from amends.curvature.kinds import Empirical, Kind
+from amends.errors import OutOfMemory
+from amends.factor import Factor
+from amends.params import Params, count, flatten, unflatten
+
+LIMIT = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class DensePrecision:
+    """Σᵢ wᵢ gᵢgᵢᵀ + λI.
+
+    Where λ is 0, directions without curvature are given `damping` times the mean of the diagonal;
+    `flat` counts them.
+    """
+
+    data: Tensor
+    like: Params
+    prior: float = 0.0
+    damping: float = 1e-3
+
+    def dense(self) -> Tensor:
+        return self.data + self.prior * torch.eye(len(self.data), dtype=self.data.dtype, device=self.data.device)
+
+    def __matmul__(self, vector: Params) -> Params:
+        return unflatten(self.dense() @ flatten(vector), self.like)
+
+    @cached_property
+    def _spectrum(self) -> tuple[Tensor, Tensor, int]:
+        values, vectors = torch.linalg.eigh(self.data)
+        silent = values <= len(values) * torch.finfo(values.dtype).eps * values[-1].clamp(min=0)
+        values = torch.where(silent, 0, values)
+        if self.prior > 0:
+            return values + self.prior, vectors, int(silent.sum())
+        floor = self.damping * float(self.data.diagonal().mean()) or 1.0
+        return torch.where(silent, floor, values), vectors, int(silent.sum())
+
+    @property
+    def flat(self) -> int:
+        return self._spectrum[2]
+
+    @cached_property
+    def _cholesky(self) -> Tensor | None:
+        """More exact than the spectrum, where it exists."""
+        factor, info = torch.linalg.cholesky_ex(self.dense())
+        diagonal = factor.diagonal()
+        well = int(info) == 0 and float(diagonal.min()) > 1e-6 * float(diagonal.max())
+        return factor if well else None
+
+    def solve(self, vector: Params) -> Params:
+        right = flatten(vector)
+        if self._cholesky is not None:
+            return unflatten(torch.cholesky_solve(right[:, None], self._cholesky)[:, 0], self.like)
+        values, vectors, _ = self._spectrum
+        return unflatten(vectors @ ((vectors.T @ right) / values), self.like)
+
+    def draw(self, generator: Generator) -> Params:
+        values, vectors, _ = self._spectrum
+        noise = torch.randn(len(values), generator=generator, dtype=torch.float64).to(values)
+        return unflatten(vectors @ (noise / values.sqrt()), self.like)
+
+    def plus(self, other: DensePrecision, sign: float) -> DensePrecision:
+        return replace(self, data=self.data + sign * other.data)
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Measures it from per-example gradients, by vmap over the whole model."""
+
+    kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
+    prior: float = 0.0
+    damping: float = 1e-3
+
+    def __call__(self, factor: Factor, theta: Params) -> DensePrecision:
+        size = count(theta)
+        if size > LIMIT:
+            raise OutOfMemory(
+                f"a dense precision of {size} parameters takes {8 * size**2 / 2**30:.0f} GiB; Dense; "
+                "use Diagonal, Kronecker or CG"
+            )
+        network, probe = factor.network, self.kind.probe(factor)
+        total = flatten(theta).new_zeros(size, size)
+        for at, x, y, w in factor.tiles():
+            with torch.no_grad():
+                outputs = network.outputs(theta, x)
+            for u in probe(outputs, y, at):
+                grads = general_grads(network, theta, x, u * w.abs().sqrt()[:, None], tuple(theta))
+                rows = torch.cat([grads[k].flatten(1) for k in theta], 1)
+                total += rows.T @ rows
+        return DensePrecision(total, theta, self.prior, self.damping)

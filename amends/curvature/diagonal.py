@@ -1,0 +1,111 @@
+"""The diagonal of the curvature, exact per example."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Generator, Tensor
+
+from amends.curvature.backprop import Call, Plan, forward, general_grads, plan
+from amends.curvature.kinds import Empirical, Kind
+from amends.curvature.rules import squared
+from amends.factor import Factor
+from amends.params import Params, flatten, zeros_like
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalPrecision:
+    """diag(Σᵢ wᵢ gᵢ²) + λ.
+
+    Where λ is 0 and the data is silent, `solve` and `draw` use `damping` times the mean of the
+    rest in place of zero; `flat` counts those coordinates.
+    """
+
+    data: Params
+    prior: float = 0.0
+    damping: float = 1e-3
+
+    def __matmul__(self, vector: Params) -> Params:
+        return {k: (d + self.prior) * vector[k] for k, d in self.data.items()}
+
+    @cached_property
+    def _mean(self) -> float:
+        return float(flatten(self.data).mean())
+
+    @property
+    def flat(self) -> int:
+        tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self._mean
+        return int(sum((d <= tiny).sum() for d in self.data.values()))
+
+    @cached_property
+    def _positive(self) -> Params:
+        if self.prior > 0:
+            return {k: d + self.prior for k, d in self.data.items()}
+        tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self._mean
+        floor = self.damping * self._mean or 1.0
+        return {k: torch.where(d <= tiny, floor, d) for k, d in self.data.items()}
+
+    def solve(self, vector: Params) -> Params:
+        return {k: vector[k] / p for k, p in self._positive.items()}
+
+    def draw(self, generator: Generator) -> Params:
+        return {k: normal_like(p, generator) / p.sqrt() for k, p in self._positive.items()}
+
+    def plus(self, other: DiagonalPrecision, sign: float) -> DiagonalPrecision:
+        return replace(self, data={k: (d + sign * other.data[k]).clamp(min=0) for k, d in self.data.items()})
+
+    def dense(self) -> Tensor:
+        return torch.diag(flatten(self.data) + self.prior)
+
+
+def normal_like(like: Tensor, generator: Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like)
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """Measures it: per-example gradients are squared, then summed."""
+
+    kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
+    prior: float = 0.0
+    damping: float = 1e-3
+
+    def __call__(self, factor: Factor, theta: Params) -> DiagonalPrecision:
+        return DiagonalPrecision(diagonal(factor, theta, self.kind), self.prior, self.damping)
+
+
+def diagonal(factor: Factor, theta: Params, kind: Kind, layout: Plan | None = None) -> Params:
+    """Σᵢ |wᵢ| Σᵣ (Jᵢᵀuᵢᵣ)², parameter by parameter; of those in `layout` when it is given."""
+    total = zeros_like(theta)
+    if not len(factor):
+        return total
+    layout = layout or plan(factor, theta)
+    network, probe = factor.network, kind.probe(factor)
+    for at, x, y, w in factor.tiles():
+        root = w.abs().sqrt()
+        with forward(network, theta, x, layout.layers) as run:
+            uses, shared = run.uses, {}
+
+            def receive(call: Call, g: Tensor, uses=uses, shared=shared) -> None:
+                """Square at once where the parameter is used once; else add up its uses first."""
+                owned = call.owned
+                if all(uses[name] == 1 for name in owned.names.values()):
+                    for own, value in squared(owned.module, owned.rule, call.input, g).items():
+                        if own in owned.names:
+                            total[owned.names[own]] += value
+                    return
+                for own, grad in owned.rule(owned.module, call.input, g).items():
+                    if own in owned.names:
+                        shared[owned.names[own]] = shared.get(owned.names[own], 0) + grad
+
+            for u in probe(run.outputs.detach(), y, at):
+                vector = u * root[:, None]
+                if layout.layers:
+                    run.back(vector, receive)
+                parts = general_grads(network, theta, x, vector, layout.general) if layout.general else {}
+                for name, grad in {**shared, **parts}.items():
+                    total[name] += (grad**2).sum(0)
+                shared.clear()
+    return total

@@ -1,0 +1,46 @@
+"""No curvature at all: the same precision in every direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from amends.curvature.diagonal import normal_like
+from amends.factor import Factor
+from amends.params import Params, count, scaled
+
+
+@dataclass(frozen=True, eq=False)
+class IsotropicPrecision:
+    value: float
+    like: Params
+
+    flat = 0
+
+    def __matmul__(self, vector: Params) -> Params:
+        return scaled(vector, self.value)
+
+    def solve(self, vector: Params) -> Params:
+        return scaled(vector, 1 / self.value)
+
+    def draw(self, generator: Generator) -> Params:
+        return {k: normal_like(v, generator) / self.value**0.5 for k, v in self.like.items()}
+
+    def plus(self, other: IsotropicPrecision, sign: float) -> IsotropicPrecision:
+        return self
+
+    def dense(self) -> Tensor:
+        first = next(iter(self.like.values()))
+        return self.value * torch.eye(count(self.like), dtype=first.dtype, device=first.device)
+
+
+@dataclass(frozen=True)
+class Isotropic:
+    """λI whatever the evidence: an L2 pull to the start, and the plain gradient as a tangent."""
+
+    value: float = 1.0
+
+    def __call__(self, factor: Factor, theta: Params) -> IsotropicPrecision:
+        return IsotropicPrecision(self.value, theta)

@@ -1,0 +1,77 @@
+"""Which second-order matrix: each is Σᵢ wᵢ Σᵣ (Jᵢᵀuᵢᵣ)(Jᵢᵀuᵢᵣ)ᵀ for its own output vectors u.
+
+J is the Jacobian of the outputs of one example. Gradient first, then square, then sum: the square
+of a batch gradient would depend on the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from amends.factor import Factor
+from amends.likelihoods import Likelihood
+
+Probe = Callable[[Tensor, Tensor, slice], Iterator[Tensor]]
+
+
+class Kind(Protocol):
+    def probe(self, factor: Factor) -> Probe:
+        """(outputs, targets, position) → the vectors u, each [batch, outputs]."""
+        ...
+
+
+def _score(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> Tensor:
+    """∇ log p(y | outputs) with respect to the outputs, one row an example."""
+    with torch.enable_grad():
+        leaf = outputs.detach().requires_grad_()
+        return torch.autograd.grad(likelihood(leaf, targets).sum(), leaf)[0]
+
+
+@dataclass(frozen=True)
+class Empirical:
+    """The empirical Fisher: gradients at the given labels, as in the paper."""
+
+    def probe(self, factor: Factor) -> Probe:
+        def vectors(outputs: Tensor, targets: Tensor, at: slice) -> Iterator[Tensor]:
+            yield _score(factor.network.likelihood, outputs, targets)
+
+        return vectors
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The Fisher with labels drawn from the model, `draws` times; same draws for any batch."""
+
+    draws: int = 1
+    seed: int = 0
+
+    def probe(self, factor: Factor) -> Probe:
+        likelihood = factor.network.likelihood
+        generator = torch.Generator().manual_seed(self.seed)
+        noise: list[Tensor] = []
+
+        def vectors(outputs: Tensor, targets: Tensor, at: slice) -> Iterator[Tensor]:
+            if not noise:
+                shape = (self.draws, len(factor), *outputs.shape[1:])
+                noise.append(torch.rand(shape, generator=generator, dtype=torch.float64))
+            for row in noise[0]:
+                labels = likelihood.sample(outputs, row[at].to(outputs.device, outputs.dtype))
+                yield _score(likelihood, outputs, labels) / self.draws**0.5
+
+        return vectors
+
+
+@dataclass(frozen=True)
+class GGN:
+    """The generalised Gauss-Newton matrix, exact: one backward pass per output."""
+
+    def probe(self, factor: Factor) -> Probe:
+        def vectors(outputs: Tensor, targets: Tensor, at: slice) -> Iterator[Tensor]:
+            yield from factor.network.likelihood.root(outputs).unbind(1)
+
+        return vectors

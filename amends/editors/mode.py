@@ -1,0 +1,51 @@
+"""Move a posterior to its new mode: EWC for both steps (Kirkpatrick et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from amends.climb import LBFGS, Adam, Climber
+from amends.factor import Bounded, Factor, Term
+from amends.posteriors import Posterior
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Climbs  log p(S|θ)^w + log q(θ), Eqs. predictive_ewc and deletion_ewc.
+
+    What q remembers makes it EWC (a quadratic), functional (predictions) or fine-tuning (D itself).
+    Evidence that is still negative once cancelled has no optimum: it is followed in the small steps
+    of `unlearn` and the caller decides where the path ends. With `bounded` it has an optimum, and
+    `climb` finds it.
+    """
+
+    climb: Climber = field(default_factory=LBFGS)
+    unlearn: Climber = field(default_factory=lambda: Adam(rate=1e-4, epochs=20, every=5))
+    bounded: bool = False
+
+    def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
+        yield posterior
+        if not len(factor) and posterior.settled:
+            return
+        terms = posterior.times(factor)
+        climb = self.unlearn if self.unbounded(terms) else self.climb
+        if self.bounded:
+            terms = [part for t in terms for part in _bounded(t, posterior)]
+        for mean in climb(terms, posterior.mean):
+            yield posterior.moved(mean, factor)
+
+    def unbounded(self, terms: list[Term]) -> bool:
+        """Whether the terms, as this editor takes them, can be climbed for ever."""
+        return not self.bounded and any(_deletes(t) for t in terms)
+
+
+def _deletes(term: Term) -> bool:
+    return isinstance(term, Factor) and bool((term.weights < 0).any())
+
+
+def _bounded(term: Term, posterior: Posterior) -> list[Term]:
+    if not isinstance(term, Factor) or not _deletes(term):
+        return [term]
+    parts: list[Term] = [Bounded.at(term.deleted, posterior.mean)]
+    return [term.inserted, *parts] if len(term.inserted) else parts

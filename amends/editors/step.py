@@ -1,0 +1,29 @@
+"""One finite natural-gradient step: Newton removal (Guo et al. 2020), Eq. koh_data_deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amends.factor import Factor
+from amends.params import Params, plus, scaled
+from amends.posteriors import Gaussian
+
+
+def natural_gradient(posterior: Gaussian, factor: Factor, gamma: float | None) -> Params:
+    """γ F̂⁻¹ ∇ log p(S|θ)^w. With γ = None, 1/N: the Newton step of the whole data set."""
+    _, grad = factor.value_and_grad(posterior.mean)
+    whole = posterior.precision.solve(grad)
+    return whole if gamma is None else scaled(whole, gamma * posterior.count)
+
+
+@dataclass(frozen=True)
+class Step:
+    """θ̂ + γ F̂⁻¹ ∇ log p(S|θ)^w: towards inserted evidence, away from deleted. Solves as q does."""
+
+    gamma: float | None = None
+
+    def __call__(self, posterior: Gaussian, factor: Factor) -> Iterator[Gaussian]:
+        yield posterior
+        if len(factor):
+            yield posterior.moved(plus(posterior.mean, natural_gradient(posterior, factor, self.gamma)), factor)

@@ -1,0 +1,38 @@
+"""What can go wrong, in the words of the person it happens to.
+
+A message is one line: what; where; what to do. The command line turns the class into an exit code.
+"""
+
+from __future__ import annotations
+
+
+class AmendsError(Exception):
+    """Any error amends raises on purpose."""
+
+
+class BadInput(AmendsError, ValueError):
+    """Something the caller gave cannot be used as it is."""
+
+
+class RunMismatch(AmendsError):
+    """A run folder is damaged, or was made by another recipe."""
+
+
+class Locked(AmendsError):
+    """Another process is writing the run folder."""
+
+
+class DiskError(AmendsError, OSError):
+    """Reading or writing failed."""
+
+
+class NonFinite(AmendsError, ArithmeticError):
+    """NaN or infinity where a number is needed; nothing is ranked."""
+
+
+class NotConverged(AmendsError, ArithmeticError):
+    """An iteration ended before its tolerance; its result would mean nothing."""
+
+
+class OutOfMemory(AmendsError, MemoryError):
+    """The work does not fit; a smaller batch_size may help."""

@@ -1,0 +1,171 @@
+"""Evidence: Σ wᵢ log p(zᵢ|θ). Positive weights insert, negative ones delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import hessian
+from torch.nn.functional import logsigmoid
+
+from amends.data.examples import Examples, Inputs
+from amends.network import Network
+from amends.params import Params, flatten, plus, unflatten, zeros_like
+
+
+class Term(Protocol):
+    """One summand of a log density."""
+
+    def value_and_grad(self, theta: Params) -> tuple[float, Params]: ...
+
+    def hessian(self, theta: Params) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Weighted examples under a network; the only place that knows about batches and devices."""
+
+    network: Network
+    examples: Examples
+    weights: Tensor
+    batch: int = 256
+
+    @classmethod
+    def of(cls, network: Network, examples: Examples, batch: int = 256) -> Factor:
+        return cls(network, examples, torch.ones(len(examples), dtype=torch.float64), batch)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self.examples.ids
+
+    # --- evidence is added and cancelled by id -------------------------------------------------
+
+    def __neg__(self) -> Factor:
+        return -1.0 * self
+
+    def __rmul__(self, scale: float) -> Factor:
+        return replace(self, weights=scale * self.weights)
+
+    def __getitem__(self, positions: Any) -> Factor:
+        at = torch.as_tensor(np.arange(len(self))[positions])
+        return replace(self, examples=self.examples[positions], weights=self.weights[at])
+
+    def __add__(self, other: Factor) -> Factor:
+        """Weights of the same id are summed, and what sums to zero is gone: D + (−C) is D∖C."""
+        both = np.concatenate([self.ids, other.ids])
+        kept, first, back = np.unique(both, return_index=True, return_inverse=True)
+        weights = np.bincount(back, weights=torch.cat([self.weights, other.weights]).numpy(), minlength=len(kept))
+        alive = np.flatnonzero(weights != 0)
+        alive = alive[np.argsort(first[alive])]
+        where, new = first[alive], torch.as_tensor(weights[alive])
+        if len(where) and where.max() < len(self):
+            return replace(self[where], weights=new)
+        merged = self.examples + other.examples
+        return replace(self, examples=merged[where], weights=new)
+
+    def without(self, ids: np.ndarray) -> Factor:
+        return self[np.flatnonzero(~np.isin(self.ids, ids))]
+
+    @property
+    def inserted(self) -> Factor:
+        return self[(self.weights > 0).numpy()]
+
+    @property
+    def deleted(self) -> Factor:
+        return self[(self.weights < 0).numpy()]
+
+    # --- computing -------------------------------------------------------------------------------
+
+    def tiles(self) -> Iterator[tuple[slice, Inputs, Tensor, Tensor]]:
+        """Position, inputs, targets and weights of one batch after the other, in order."""
+        for start in range(0, len(self), self.batch):
+            at = slice(start, min(start + self.batch, len(self)))
+            x, y = self.examples.fetch(at.start, at.stop)
+            w = self.weights[at].to(self.network.device, self.network.dtype)
+            yield at, x, y.to(self.network.device), w
+
+    def map(self, f: Callable[[Inputs, Tensor], Tensor]) -> Tensor:
+        """f(x, y) of every example, in order, whatever the batch."""
+        rows = [f(x, y) for _, x, y, _ in self.tiles()]
+        if not rows:
+            return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
+        return torch.cat(rows)
+
+    def sum(self, f: Callable[[Inputs, Tensor, Tensor], Params], zero: Params) -> Params:
+        """Σ over the batches of f(x, y, w)."""
+        total = zero
+        for _, x, y, w in self.tiles():
+            total = plus(total, f(x, y, w))
+        return total
+
+    def per_example(self, theta: Params) -> Tensor:
+        """log p(z|θ) of every example, unweighted."""
+        with torch.no_grad():
+            return self.map(lambda x, y: self.network.log_prob(theta, x, y))
+
+    def outputs(self, theta: Params) -> Tensor:
+        with torch.no_grad():
+            return self.map(lambda x, _: self.network.outputs(theta, x))
+
+    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+        return self._value_and_grad(theta, lambda at, log_p, w: w * log_p)
+
+    def _value_and_grad(
+        self, theta: Params, summand: Callable[[slice, Tensor, Tensor], Tensor]
+    ) -> tuple[float, Params]:
+        value, grad = 0.0, zeros_like(theta)
+        leaves = {k: v.detach().requires_grad_() for k, v in theta.items()}
+        with torch.enable_grad():
+            for at, x, y, w in self.tiles():
+                total = summand(at, self.network.log_prob(leaves, x, y), w).sum()
+                parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+                grad = {k: g.add_(p) for (k, g), p in zip(grad.items(), parts, strict=True)}
+                value += float(total.detach())
+        return value, grad
+
+    def hessian(self, theta: Params) -> Tensor:
+        """∇² of the value, dense: for small problems and exact references."""
+        return self._hessian(theta, lambda at, log_p, w: w * log_p)
+
+    def _hessian(self, theta: Params, summand: Callable[[slice, Tensor, Tensor], Tensor]) -> Tensor:
+        flat = flatten(theta)
+        total = flat.new_zeros(len(flat), len(flat))
+        for at, x, y, w in self.tiles():
+
+            def value(v: Tensor, at: slice = at, x: Inputs = x, y: Tensor = y, w: Tensor = w) -> Tensor:
+                return summand(at, self.network.log_prob(unflatten(v, theta), x, y), w).sum()
+
+            total += hessian(value)(flat).detach()
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """Deletion with an optimum: 2|w| log σ(ℓ₀ − ℓ) in place of −|w|ℓ, the same slope at the start.
+
+    ℓ₀ is the log-likelihood before the edit. −ℓ alone has no upper bound, so an example that is
+    already forgotten would go on pulling.
+    """
+
+    factor: Factor
+    reference: Tensor
+
+    @classmethod
+    def at(cls, factor: Factor, theta: Params) -> Bounded:
+        return cls(factor, factor.per_example(theta))
+
+    def _summand(self, at: slice, log_p: Tensor, w: Tensor) -> Tensor:
+        return -2 * w * logsigmoid(self.reference[at] - log_p)
+
+    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+        return self.factor._value_and_grad(theta, self._summand)
+
+    def hessian(self, theta: Params) -> Tensor:
+        return self.factor._hessian(theta, self._summand)

@@ -1,0 +1,141 @@
+"""Step I: what each training example loses when the failures are inserted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from amends.data.splits import split
+from amends.editors import Editor, HeldOut, Watch, follow
+from amends.errors import BadInput, NonFinite
+from amends.factor import Factor
+from amends.methods import Default, Method, Scorer
+from amends.posteriors import Point, Posterior
+from amends.prepare import prepare
+from amends.progress import Progress
+from amends.selection import fraction, positive, top
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def influence(
+    q: Posterior, editor: Editor, train: Factor, failures: Factor, watch: Watch | None = None, progress=None
+) -> tuple[Tensor, Posterior]:
+    """r̃(z) = E_q log p(z|θ) − E_{q₊F} log p(z|θ), Eq. final_influence_score; positive is harmful.
+
+    Returned with the edited posterior, in the order of train.
+    """
+    after = follow(editor(q, failures), watch, progress=progress)
+    return q.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0), after
+
+
+def finite(values: Tensor, what: str, name: str) -> np.ndarray:
+    """As float64 on the host; raises on the first value that is no number."""
+    array = values.detach().double().cpu().numpy()
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        raise NonFinite(f"{what} is {array[bad[0]]}; {name}[{bad[0]}]; drop the example or check the model's loss")
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """Scores of D, in its order: higher is more harmful to the failures.
+
+    `raw` is r̃ in nats, before any weighing. `before` and `after` are log p(z|θ) of each example.
+    """
+
+    scores: np.ndarray
+    raw: np.ndarray
+    before: np.ndarray
+    train: Factor = field(repr=False)
+    failures: Factor = field(repr=False)
+    start: Posterior = field(repr=False)
+    edited: Posterior | None = field(repr=False, default=None)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def top(self, k: int) -> np.ndarray:
+        """Indices of the k most harmful, most harmful first."""
+        return top(self.scores, k)
+
+    def fraction(self, share: float) -> np.ndarray:
+        """Indices of the most harmful share of D, most harmful first."""
+        return fraction(self.scores, share)
+
+    def positive(self) -> np.ndarray:
+        """Indices of all with a positive score: Algorithm 1 as printed, about half of D."""
+        return positive(self.scores)
+
+    def frame(self) -> pd.DataFrame:
+        """All of D, most harmful first, with what the model says before and after the edit."""
+        from amends.frames import causes_frame
+
+        return causes_frame(self, np.argsort(-self.scores, kind="stable"))
+
+
+def identify(
+    model: nn.Module,
+    train: Any,
+    failures: Any,
+    *,
+    remaining: Any = None,
+    method: Method | Scorer | Default | None = None,
+    likelihood: Any = None,
+    seed: int = 0,
+    device: Any = None,
+    batch_size: int = 256,
+    progress: bool | None = None,
+) -> Influence:
+    """Which training examples stand behind the failures: a score for each, higher = more harmful.
+
+    `remaining` are held-out examples the model gets right. The model and the data stay as they are.
+    """
+    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
+    with Progress.shown(progress) as shown:
+        return identified(given["train"], given["failures"], given.get("remaining"), method, seed, shown)
+
+
+def identified(
+    train: Factor,
+    failures: Factor,
+    remaining: Factor | None,
+    method: Method | Scorer | Default | None,
+    seed: int,
+    progress: Progress,
+) -> Influence:
+    """`identify`, once model and data have been made into evidence."""
+    if method is None or isinstance(method, Default):
+        method = (method or Default()).identifying(remaining is not None and len(remaining) > 0)
+    theta = train.network.params
+    before = train.per_example(theta)
+    finite(before, "the log-likelihood", "train")
+    finite(failures.per_example(theta), "the log-likelihood", "failures")
+    if isinstance(method, Method):
+        progress.say("remembering")
+        q = method.remember(train, remaining)
+        evidence, watch = failures, None
+        if method.hold:
+            fit, held = split(np.zeros(len(failures)), method.hold, seed)
+            if not len(held) or not len(fit):
+                raise BadInput(
+                    f"{len(failures)} failures cannot be split to hold out {method.hold:.0%}; failures; give more"
+                )
+            evidence, watch = failures[fit], HeldOut(failures[held])
+        raw, edited = influence(q, method.editor, train, evidence, watch, progress.counter("inserting the failures"))
+        scores = method.weigh(raw, before)
+    elif callable(method):
+        q, edited = Point(theta), None
+        raw = scores = torch.as_tensor(method(train, failures))
+    else:
+        raise BadInput(f"method is {method!r}; identify; pass one of amends.methods, for example amends.methods.ewc()")
+    return Influence(
+        finite(scores, "the score", "train"), finite(raw, "the score", "train"), finite(before, "the score", "train"),
+        train, failures, q, edited,
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""What the rest of amends asks of a likelihood, and how any callable becomes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from amends.likelihoods.categorical import Categorical
+
+
+@runtime_checkable
+class Likelihood(Protocol):
+    """log p(targets | outputs) and what follows from it.
+
+    The Fisher of the outputs is H = Σᵣ uᵣuᵣᵀ over the rows u of `root`; for the three families
+    here it is also −∇² log p, so the generalised Gauss-Newton matrix is Jᵀ H J.
+    """
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """One log-likelihood an example, in nats."""
+        ...
+
+    def belief(self, outputs: Tensor) -> Tensor:
+        """The model's own prediction, as a soft target."""
+        ...
+
+    def sample(self, outputs: Tensor, uniform: Tensor) -> Tensor:
+        """Targets drawn from the model, from uniform noise of the shape of the outputs."""
+        ...
+
+    def root(self, outputs: Tensor) -> Tensor:
+        """Rows u with Σᵣ uᵣuᵣᵀ = H: [batch, rows, outputs]."""
+        ...
+
+    def metric(self, outputs: Tensor, vector: Tensor) -> Tensor:
+        """H v, without forming H."""
+        ...
+
+    def right(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Whether each prediction counts as correct."""
+        ...
+
+    def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
+        """Raise BadInput when outputs and targets cannot belong together."""
+        ...
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A caller's own log-likelihood (class weights, label smoothing, another loss).
+
+    Training evidence goes through it; predictions, curvature of the outputs and correctness are
+    those of `like`, the family the outputs belong to.
+    """
+
+    log_prob: Callable[[Tensor, Tensor], Tensor]
+    like: Likelihood = field(default_factory=Categorical)
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return self.log_prob(outputs, targets)
+
+    def belief(self, outputs: Tensor) -> Tensor:
+        return self.like.belief(outputs)
+
+    def sample(self, outputs: Tensor, uniform: Tensor) -> Tensor:
+        return self.like.sample(outputs, uniform)
+
+    def root(self, outputs: Tensor) -> Tensor:
+        return self.like.root(outputs)
+
+    def metric(self, outputs: Tensor, vector: Tensor) -> Tensor:
+        return self.like.metric(outputs, vector)
+
+    def right(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return self.like.right(outputs, targets)
+
+    def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
+        self.like.check(outputs, targets, name)
+
+
+def as_likelihood(given: Callable[[Tensor, Tensor], Tensor] | None) -> Likelihood:
+    """None is categorical; one of ours stays; any other callable is wrapped."""
+    if given is None:
+        return Categorical()
+    return given if isinstance(given, Likelihood) else Custom(given)

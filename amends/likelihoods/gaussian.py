@@ -1,0 +1,48 @@
+"""Real targets with known noise; outputs are the mean [batch, dims]."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from amends.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """N(y; f, σ²) with fixed σ. A prediction is right within `bound` of the target (2σ if None)."""
+
+    sigma: float = 1.0
+    bound: float | None = None
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        z = (outputs - targets.to(outputs.dtype).view_as(outputs)) / self.sigma
+        return (-0.5 * z**2 - math.log(self.sigma) - 0.5 * math.log(2 * math.pi)).flatten(1).sum(1)
+
+    def belief(self, outputs: Tensor) -> Tensor:
+        return outputs
+
+    def sample(self, outputs: Tensor, uniform: Tensor) -> Tensor:
+        tiny = torch.finfo(outputs.dtype).eps
+        normal = math.sqrt(2) * torch.erfinv(2 * uniform.clamp(tiny, 1 - tiny) - 1)
+        return outputs + self.sigma * normal
+
+    def root(self, outputs: Tensor) -> Tensor:
+        return torch.diag_embed(torch.full_like(outputs, 1 / self.sigma))
+
+    def metric(self, outputs: Tensor, vector: Tensor) -> Tensor:
+        return vector / self.sigma**2
+
+    def right(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        bound = 2 * self.sigma if self.bound is None else self.bound
+        return ((outputs - targets.to(outputs.dtype).view_as(outputs)).abs() <= bound).flatten(1).all(1)
+
+    def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
+        if outputs.ndim != 2 or targets.numel() != len(targets) * outputs.shape[1]:
+            raise BadInput(
+                f"the model returns {list(outputs.shape)} and the targets have shape {list(targets.shape)}, "
+                f"expected [batch, dims] for both; {name}; give one target per output"
+            )

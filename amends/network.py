@@ -1,0 +1,92 @@
+"""The nn.Module, kept at the edge: a private copy in eval mode, called with parameters from outside."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from amends.data.examples import Examples, Inputs, each
+from amends.errors import BadInput
+from amends.likelihoods import Likelihood
+from amends.params import Params
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """θ, x → outputs, with the caller's model never touched.
+
+    `module` is a copy in eval mode: batch norm uses its running statistics, dropout is off, and
+    buffers stay. `params` are the trainable parameters, each once however often it is tied.
+    """
+
+    module: nn.Module
+    params: Params
+    likelihood: Likelihood
+    device: torch.device
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, model: nn.Module, likelihood: Likelihood, device: str | torch.device | None = None) -> Network:
+        if not isinstance(model, nn.Module):
+            raise BadInput(f"model is a {type(model).__name__}, expected a torch.nn.Module; model; pass the module")
+        trainable = {k: p for k, p in model.named_parameters() if p.requires_grad}
+        if not trainable:
+            raise BadInput("the model has no trainable parameters; model; set requires_grad on what may change")
+        for k, p in model.named_parameters():
+            if not p.isfinite().all():
+                raise BadInput(f"NaN or infinity in the weights; model parameter {k}; load a model that trained")
+        first = next(iter(trainable.values()))
+        where = first.device if device is None else torch.device(device)
+        module = deepcopy(model).to(where).eval()
+        params = {k: p.detach().clone() for k, p in module.named_parameters() if k in trainable}
+        for p in module.parameters():
+            p.requires_grad_(False)
+            p.grad = None
+        return cls(module, params, likelihood, where, first.dtype)
+
+    def outputs(self, theta: Params, x: Inputs) -> Tensor:
+        x = each(x, lambda t: t.to(self.device, self.dtype if t.is_floating_point() else None))
+        args, kwargs = ((), x) if isinstance(x, dict) else (x if isinstance(x, tuple) else (x,), {})
+        out = functional_call(self.module, theta, args, kwargs)
+        out = getattr(out, "logits", out)
+        if not isinstance(out, Tensor):
+            raise BadInput(
+                f"the model returns a {type(out).__name__}; model; return a tensor, or an object with .logits"
+            )
+        return out
+
+    def log_prob(self, theta: Params, x: Inputs, y: Tensor) -> Tensor:
+        return self.likelihood(self.outputs(theta, x), y.to(self.device))
+
+    def check(self, data: Examples) -> None:
+        """One small batch forward; BadInput when the model, the inputs and the labels do not fit."""
+        x, y = data.fetch(0, min(2, len(data)))
+        try:
+            with torch.no_grad():
+                out = self.outputs(self.params, x)
+        except (RuntimeError, TypeError, IndexError, ValueError) as e:
+            if isinstance(e, BadInput):
+                raise
+            reason = str(e).strip().splitlines()[0]
+            raise BadInput(f"the model cannot take these inputs ({reason}); {data.name}; check shape and dtype") from e
+        if len(out) != len(y):
+            raise BadInput(
+                f"the model returns {list(out.shape)} for a batch of {len(y)}, expected [batch, classes]; "
+                f"{data.name}; return one row per example"
+            )
+        self.likelihood.check(out, data.y, data.name)
+
+    def module_with(self, theta: Params, original: nn.Module) -> nn.Module:
+        """A copy of the caller's model, in its mode and on its device, with the parameters θ."""
+        model = deepcopy(original)
+        named = dict(model.named_parameters())
+        with torch.no_grad():
+            for k, value in theta.items():
+                named[k].copy_(value)
+        for p in model.parameters():
+            p.grad = None
+        return model

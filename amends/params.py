@@ -1,0 +1,41 @@
+"""Parameters as a dict of tensors, and the little algebra editors need on it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+Params = dict[str, Tensor]
+
+
+def plus(a: Params, b: Params, scale: float = 1.0) -> Params:
+    """a + scale · b."""
+    return {k: a[k] + scale * b[k] for k in a}
+
+
+def scaled(a: Params, scale: float) -> Params:
+    return {k: scale * v for k, v in a.items()}
+
+
+def dot(a: Params, b: Params) -> float:
+    """⟨a, b⟩, summed in float64 so that it does not depend on how many tensors there are."""
+    return sum(float((a[k].double() * b[k].double()).sum()) for k in a)
+
+
+def zeros_like(a: Params) -> Params:
+    return {k: torch.zeros_like(v) for k, v in a.items()}
+
+
+def flatten(a: Params) -> Tensor:
+    """One vector, in the order of the dict."""
+    return torch.cat([v.reshape(-1) for v in a.values()])
+
+
+def unflatten(vector: Tensor, like: Params) -> Params:
+    """The inverse of `flatten`."""
+    parts = vector.split([v.numel() for v in like.values()])
+    return {k: p.view_as(v) for (k, v), p in zip(like.items(), parts, strict=True)}
+
+
+def count(a: Params) -> int:
+    return sum(v.numel() for v in a.values())

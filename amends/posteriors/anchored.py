@@ -1,0 +1,52 @@
+"""A product of what may be remembered: the data itself, predictions, and a Gaussian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from amends.factor import Factor, Term
+from amends.params import Params
+from amends.posteriors.gaussian import Gaussian
+
+
+@dataclass(frozen=True, eq=False)
+class Anchored:
+    """log q = data(θ) + Σ wᵢ E_{p(y|xᵢ,mean)} log p(y|xᵢ,θ) + Gaussian(θ), each part optional.
+
+    `data` is evidence that was kept: deleting C from it leaves D∖C, so that climbing it is
+    fine-tuning. `inputs` are where predictions are held (−KL(old ‖ new), up to a constant):
+    deleting an example also stops holding its prediction.
+    """
+
+    mean: Params
+    data: Factor | None = None
+    inputs: Factor | None = None
+    gaussian: Gaussian | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self.data is None
+
+    def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
+        return f(self.mean)[None]
+
+    def times(self, factor: Factor) -> list[Term]:
+        terms: list[Term] = [factor if self.data is None else self.data + factor]
+        if self.inputs is not None:
+            held = self.inputs.without(factor.deleted.ids)
+            belief = held.network.likelihood.belief(held.outputs(self.mean))
+            terms.append(replace(held, examples=held.examples.with_targets(belief)))
+        if self.gaussian is not None:
+            terms.append(self.gaussian.times(factor)[0])
+        return terms
+
+    def moved(self, mean: Params, factor: Factor) -> Anchored:
+        return Anchored(
+            mean,
+            None if self.data is None else self.data + factor,
+            None if self.inputs is None else self.inputs.without(factor.deleted.ids),
+            None if self.gaussian is None else self.gaussian.moved(mean, factor),
+        )

@@ -1,0 +1,64 @@
+"""The two protocols editors rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from torch import Generator, Tensor
+
+from amends.factor import Factor, Term
+from amends.params import Params
+
+
+class Posterior(Protocol):
+    """q(θ), up to a constant."""
+
+    @property
+    def mean(self) -> Params: ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether the mean is already where this posterior alone would have it."""
+        ...
+
+    def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
+        """f(θ), one row a draw; the mean alone by default."""
+        ...
+
+    def times(self, factor: Factor) -> list[Term]:
+        """The terms of log q + factor."""
+        ...
+
+    def moved(self, mean: Params, factor: Factor) -> Posterior:
+        """The posterior that has taken `factor` in, with its mean here."""
+        ...
+
+
+class Precision(Protocol):
+    """Σ wᵢ ∇²ᵢ + λI of the whole data set: something you `@`, solve and draw from."""
+
+    def __matmul__(self, vector: Params) -> Params: ...
+
+    def solve(self, vector: Params) -> Params: ...
+
+    def draw(self, generator: Generator) -> Params:
+        """One sample of N(0, P⁻¹)."""
+        ...
+
+    def plus(self, other: Precision, sign: float) -> Precision:
+        """With the other's data added or taken away, never below λ."""
+        ...
+
+    def dense(self) -> Tensor: ...
+
+    @property
+    def flat(self) -> int:
+        """How many directions the data says nothing about."""
+        ...
+
+
+class Curvature(Protocol):
+    """How curvature is measured: the precision of a factor at a point."""
+
+    def __call__(self, factor: Factor, theta: Params) -> Precision: ...

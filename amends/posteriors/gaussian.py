@@ -1,0 +1,74 @@
+"""A Gaussian posterior, and the quadratic it contributes to a log density."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from amends.factor import Factor, Term
+from amends.params import Params, dot, plus, scaled
+from amends.posteriors.base import Curvature, Precision
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """−½ (θ − centre)ᵀ P (θ − centre), the last two terms of Eq. predictive_ewc."""
+
+    centre: Params
+    precision: Precision
+
+    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+        away = plus(theta, self.centre, -1.0)
+        pull = self.precision @ away
+        return -0.5 * dot(away, pull), scaled(pull, -1.0)
+
+    def hessian(self, theta: Params) -> Tensor:
+        return -self.precision.dense()
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """N(mean, P⁻¹) with the precision of the whole data set, P = N·F̂ + λI.
+
+    Evidence taken in is only noted (`edits`); its curvature is measured when the precision is
+    next asked for, since a path of an editor moves many times and is used once. Inserted evidence
+    counts where the posterior is now, deleted evidence where it was when it was learned.
+    """
+
+    mean: Params
+    base: Precision
+    curvature: Curvature
+    count: float
+    edits: tuple[tuple[Factor, Params], ...] = ()
+    draws: int = 0
+    seed: int = 0
+
+    settled = True
+
+    @cached_property
+    def precision(self) -> Precision:
+        total = self.base
+        for factor, where in self.edits:
+            total = total.plus(self.curvature(factor, where), 1.0 if factor.weights[0] > 0 else -1.0)
+        return total
+
+    def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
+        """At the mean, or over `draws` with the same noise before and after an edit."""
+        if not self.draws:
+            return f(self.mean)[None]
+        noise = torch.Generator().manual_seed(self.seed)
+        return torch.stack([f(plus(self.mean, self.precision.draw(noise))) for _ in range(self.draws)])
+
+    def sampled(self, draws: int, seed: int = 0) -> Gaussian:
+        return replace(self, draws=draws, seed=seed)
+
+    def times(self, factor: Factor) -> list[Term]:
+        return [Quadratic(self.mean, self.precision), factor]
+
+    def moved(self, mean: Params, factor: Factor) -> Gaussian:
+        new = [(part, at) for part, at in ((factor.inserted, mean), (factor.deleted, self.mean)) if len(part)]
+        return replace(self, mean=mean, edits=(*self.edits, *new), count=self.count + float(factor.weights.sum()))

@@ -1,0 +1,56 @@
+"""The exact predictive form of r(C), by Monte Carlo, for any set C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from amends.errors import NonFinite, NotConverged
+from amends.factor import Factor
+from amends.posteriors import Posterior
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """r(C) in nats with its standard error, the first-order sum beside it, and how many of the
+    draws effectively carry each of the two averages."""
+
+    value: float
+    error: float
+    first_order: float
+    effective_before: float
+    effective_after: float
+    draws: int
+
+
+def log_density_ratio(before: Posterior, after: Posterior, causes: Factor, *, least_effective: float = 0.05) -> Ratio:
+    """log E_{q₊F}[1/p(C|θ)] − log E_q[1/p(C|θ)], Eq. predictive_log_density_ratio.
+
+    `before` is q and `after` q₊F, both drawing samples (`Gaussian.sampled`). 1/p(C|θ) can have
+    infinite variance: when fewer than `least_effective` of the draws carry an average, the
+    estimate means nothing and is refused.
+    """
+    w = causes.weights.to(causes.network.device)
+    logs = [-(q.rows(causes.per_example).double() * w).sum(1) for q in (before, after)]
+    parts = [_log_mean_exp(log, least_effective) for log in logs]
+    (low, low_error, low_size), (high, high_error, high_size) = parts
+    first = float(logs[1].mean() - logs[0].mean())
+    return Ratio(high - low, (low_error**2 + high_error**2) ** 0.5, first, low_size, high_size, len(logs[0]))
+
+
+def _log_mean_exp(log: Tensor, least: float) -> tuple[float, float, float]:
+    """log of the mean, its standard error by the delta method, and the effective sample size."""
+    if not log.isfinite().all():
+        raise NonFinite("log p(C|θ) is not finite for a draw; log_density_ratio; check the model's loss")
+    n = len(log)
+    weight = (log - log.max()).exp()
+    effective = float(weight.sum() ** 2 / (weight**2).sum())
+    if n < 2 or effective < max(2.0, least * n):
+        raise NotConverged(
+            f"only {effective:.1f} of {n} draws carry the average of 1/p(C|θ); log_density_ratio; "
+            "use fewer causes at a time, more draws, or the first-order sum"
+        )
+    spread = float(weight.std() / weight.mean()) / n**0.5
+    return float(log.logsumexp(0)) - float(torch.tensor(float(n)).log()), spread, effective

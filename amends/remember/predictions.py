@@ -1,0 +1,40 @@
+"""The model's own predictions on chosen inputs, held by −β N E_x KL(old ‖ new)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amends.errors import BadInput
+from amends.factor import Factor
+from amends.posteriors import Anchored
+from amends.remember.laplace import Laplace
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Anchors predictions on D, on held-out right examples, or on both; with a Gaussian if given.
+
+    N is the size of D in every case, so that one β means the same strength wherever it is held.
+    A model that memorised wrong labels predicts them: anchoring on D then pins the causes too.
+    """
+
+    strength: float = 0.01
+    on_train: bool = False
+    on_remaining: bool = True
+    laplace: Laplace | None = None
+
+    def __call__(self, train: Factor, remaining: Factor | None = None) -> Anchored:
+        chosen = [train] if self.on_train else []
+        if self.on_remaining:
+            if remaining is None or not len(remaining):
+                raise BadInput(
+                    "this method holds predictions on held-out right examples and there are none; remaining; "
+                    "pass remaining, or anchor on D with functional(on_train=True, on_remaining=False)"
+                )
+            chosen.append(remaining)
+        if not chosen:
+            raise BadInput("nothing to anchor on; functional; set on_train or on_remaining")
+        each = self.strength * len(train) / sum(len(f) for f in chosen)
+        inputs = each * (chosen[0] if len(chosen) == 1 else chosen[0] + chosen[1])
+        gaussian = None if self.laplace is None else self.laplace(train, remaining)
+        return Anchored(train.network.params, inputs=inputs, gaussian=gaussian)

@@ -1,0 +1,53 @@
+"""From scores to a set of causes."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from amends.errors import BadInput
+
+
+def top(scores: np.ndarray, k: int) -> np.ndarray:
+    """Indices of the k highest, highest first; ties in the order of D."""
+    if not isinstance(k, numbers.Integral) or isinstance(k, bool) or k < 0:
+        raise BadInput(f"k is {k!r}, expected a whole number of 0 or more; top; give a count of examples")
+    if k > len(scores):
+        raise BadInput(f"k is {k}, but train has {len(scores)} examples; top; give at most {len(scores)}")
+    return np.argsort(-scores, kind="stable")[: int(k)]
+
+
+def fraction(scores: np.ndarray, share: float) -> np.ndarray:
+    """The highest share of D."""
+    if not 0 <= share <= 1:
+        raise BadInput(f"the share is {share!r}, expected 0 to 1; fraction; 0.1 is a tenth of train")
+    return top(scores, round(share * len(scores)))
+
+
+def positive(scores: np.ndarray) -> np.ndarray:
+    """All above zero, highest first."""
+    return top(scores, int((scores > 0).sum()))
+
+
+def indices(causes: Any, size: int) -> np.ndarray:
+    """Causes as unique integer positions, from positions or from a boolean mask over train."""
+    given = np.asarray(causes.cpu() if hasattr(causes, "cpu") else causes)
+    if given.dtype == bool:
+        if given.shape != (size,):
+            raise BadInput(f"the mask has shape {list(given.shape)}, train has {size} examples; causes; give [{size}]")
+        return np.flatnonzero(given)
+    if given.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if not np.issubdtype(given.dtype, np.integer) or given.ndim != 1:
+        raise BadInput(
+            f"causes hold {given.dtype} of shape {list(given.shape)}; causes; give integer positions or a mask"
+        )
+    outside = given[(given < 0) | (given >= size)]
+    if len(outside):
+        raise BadInput(
+            f"causes holds index {outside[0]}, but train has {size} examples; causes; "
+            "drop it or pass the set it was made for"
+        )
+    return np.unique(given)

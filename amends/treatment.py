@@ -1,0 +1,90 @@
+"""Step II: q(θ) / p(C|θ), Eq. approx_data_deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from amends.editors import Editor, Guard, Mode, Right, Watch, follow
+from amends.errors import BadInput, NonFinite
+from amends.factor import Factor
+from amends.methods import Default, Method
+from amends.params import Params
+from amends.posteriors import Posterior
+from amends.prepare import prepare
+from amends.progress import Progress
+from amends.selection import indices
+
+FLOOR = 0.02  # what the default guard lets go of the share that was right
+
+
+def treatment(
+    q: Posterior, editor: Editor, causes: Factor, watch: Watch | None = None, learn: Factor | None = None, progress=None
+) -> Posterior:
+    """Delete the causes; with `learn`, insert that evidence in the same edit."""
+    evidence = -causes if learn is None else (-causes) + learn
+    return follow(editor(q, evidence), watch, progress=progress)
+
+
+def treat(
+    model: nn.Module,
+    train: Any,
+    causes: Any,
+    *,
+    failures: Any = None,
+    remaining: Any = None,
+    method: Method | Default | None = None,
+    likelihood: Any = None,
+    seed: int = 0,
+    device: Any = None,
+    batch_size: int = 256,
+    progress: bool | None = None,
+) -> nn.Module:
+    """A copy of the model that has forgotten the causes.
+
+    `causes` are positions in train or a mask over it. Deletion without an optimum is guarded: it
+    goes no further than `remaining` (or what is kept of train) allows, and if `failures` are given
+    it ends where most of them are right. They are learned from only by a method that says so.
+    """
+    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
+    whole = given["train"]
+    at = indices(causes, len(whole))
+    with Progress.shown(progress) as shown:
+        theta = treated(whole, at, given.get("failures"), given.get("remaining"), method, shown)
+    return whole.network.module_with(theta, model)
+
+
+def treated(
+    train: Factor,
+    causes: np.ndarray,
+    failures: Factor | None,
+    remaining: Factor | None,
+    method: Method | Default | None,
+    progress: Progress,
+    keep: tuple[Factor, ...] = (),
+) -> Params:
+    """`treat`, once model and data have been made into evidence."""
+    if method is None or isinstance(method, Default):
+        method = (method or Default()).treating()
+    if not isinstance(method, Method):
+        raise BadInput(f"method is {method!r}; treat; pass one that treats, for example amends.methods.newton()")
+    if len(causes) == len(train):
+        raise BadInput("causes are all of train; causes; keep at least one example")
+    if method.learn and (failures is None or not len(failures)):
+        raise BadInput("this method learns from the failures and there are none; failures; pass failures")
+    evidence = -train[causes]
+    q = method.remember(train, remaining)
+    watch = None
+    if len(causes) and isinstance(method.editor, Mode) and method.editor.unbounded(q.times(evidence)):
+        kept = [remaining] if remaining is not None and len(remaining) else [train + evidence]
+        inner = Right(failures) if failures is not None and len(failures) else None
+        watch = Guard.since(q, [*kept, *keep], FLOOR, inner)
+    after = treatment(
+        q, method.editor, train[causes], watch, failures if method.learn else None, progress.counter("forgetting")
+    )
+    for k, v in after.mean.items():
+        if not v.isfinite().all():
+            raise NonFinite(f"NaN or infinity in the repaired weights; {k}; use a smaller step or another method")
+    return after.mean
