@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amends.data.examples import Examples, Inputs, each
 from amends.errors import BadInput
 from amends.likelihoods import Likelihood
 from amends.params import Params
+
+
+@contextmanager
+def transformable() -> Iterator[None]:
+    """Attention in the form torch.func can differentiate and vectorise."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ def treated(
     evidence = -train[causes]
     q = method.remember(train, remaining)
     watch = None
-    if len(causes) and isinstance(method.editor, Mode) and method.editor.unbounded(q.times(evidence)):
+    if len(causes) and isinstance(method.editor, Mode) and method.editor.deletes(q.times(evidence)):
         kept = [remaining] if remaining is not None and len(remaining) else [train + evidence]
         inner = Right(failures) if failures is not None and len(failures) else None
         watch = Guard.since(q, [*kept, *keep], FLOOR, inner)

@@ -23,6 +23,7 @@ from torch.nn import functional as nnf
 from amends import methods
 from amends.curvature import CG
 from amends.data import flip_labels
+from amends.errors import NotConverged
 from amends.evaluation import average_precision, precision_at, ranking_area
 from amends.influence import identify
 from amends.treatment import treat
@@ -120,7 +121,12 @@ def one_seed(data: dict[str, np.ndarray], flips: dict, seed: int, device: str) -
     scores: dict[str, np.ndarray] = {"oracle": wrong.astype(float)}
     for name, method in IDENTIFY.items():
         start = time.perf_counter()
-        found = identify(net, (x, y), part("query"), remaining=part("guard"), method=method, batch_size=1024)
+        try:
+            found = identify(net, (x, y), part("query"), remaining=part("guard"), method=method, batch_size=1024)
+        except NotConverged as e:
+            print(f"seed {seed}, {name}: {e}", flush=True)
+            rows[f"identify: {name}"] = {}
+            continue
         row = {"seconds": time.perf_counter() - start}
         if found.edited is not None and "linear" not in name and "gradient" not in name:
             row |= accuracies(found.train.network.module_with(found.edited.mean, net))

@@ -12,6 +12,8 @@ from torch import Tensor
 from amends.errors import BadInput
 from amends.factor import Factor
 
+SALT = 20221  # so that a data set made with the same seed does not share its draws
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -28,7 +30,7 @@ class Random:
     seed: int = 0
 
     def __call__(self, train: Factor, failures: Factor) -> Tensor:
-        return torch.as_tensor(np.random.default_rng(self.seed).random(len(train)))
+        return torch.as_tensor(np.random.default_rng([self.seed, SALT]).random(len(train)))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ bypassed, an input changed in place, all are found there and take the slow, gene
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -20,7 +19,7 @@ from amends.curvature.rules import Rule, rule_for
 from amends.data.examples import Inputs, each, leaves
 from amends.errors import BadInput
 from amends.factor import Factor
-from amends.network import Network
+from amends.network import Network, transformable
 from amends.params import Params
 
 PROBE = 2
@@ -67,8 +66,7 @@ class Pass:
         return Counter(name for call in self.calls for name in call.owned.names.values())
 
 
-@contextmanager
-def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned]) -> Iterator[Pass]:
+def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned]) -> Pass:
     """Parameters take no part in the graph, so no gradient is computed for them."""
     calls: list[Call] = []
     receiver: list[Callable[[Call, Tensor], None]] = []
@@ -90,11 +88,11 @@ def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned])
     handles = [owned.module.register_forward_hook(hook(owned)) for owned in layers]
     try:
         with torch.enable_grad():
-            fixed = {k: v.detach() for k, v in theta.items()}
-            yield Pass(network.outputs(fixed, x), calls, start, receiver)
+            outputs = network.outputs({k: v.detach() for k, v in theta.items()}, x)
     finally:
         for handle in handles:
             handle.remove()
+    return Pass(outputs, calls, start, receiver)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +138,20 @@ def _agreeing(network: Network, theta: Params, x: Inputs, layers: list[Owned]) -
             if own in names:
                 summed[names[own]] = summed.get(names[own], 0) + grad
 
-    with forward(network, theta, x, layers) as run:
-        noise = torch.Generator().manual_seed(0)
-        vector = torch.randn(run.outputs.shape, generator=noise, dtype=torch.float64).to(run.outputs)
+    run = forward(network, theta, x, layers)
+    noise = torch.Generator().manual_seed(0)
+    vector = torch.randn(run.outputs.shape, generator=noise, dtype=torch.float64).to(run.outputs)
+    if layers:
         run.back(vector, receive)
     with torch.enable_grad():
         live = {k: v.detach().requires_grad_() for k, v in theta.items()}
         for i in range(len(vector)):
-            one = network.outputs(live, each(x, lambda t, i=i: t[i : i + 1]))
-            if not torch.allclose(one[0], run.outputs[i], rtol=1e-3, atol=1e-4):
+            try:
+                one = network.outputs(live, each(x, lambda t, i=i: t[i : i + 1]))
+                alone = torch.allclose(one[0], run.outputs[i], rtol=1e-3, atol=1e-4)
+            except ValueError:  # batch norm over a batch of one
+                alone = False
+            if not alone:
                 raise BadInput(
                     "an example's output depends on the others in its batch; model; "
                     "give its batch norm running statistics (track_running_stats=True)"
@@ -175,7 +178,8 @@ def general_grads(network: Network, theta: Params, x: Inputs, vector: Tensor, na
         return vjp(outputs, some)[1](vi[None])[0]
 
     try:
-        return vmap(one, chunk_size=max(1, 2**24 // max(1, sum(v.numel() for v in some.values()))))(x, vector)
+        with transformable():
+            return vmap(one, chunk_size=max(1, 2**24 // max(1, sum(v.numel() for v in some.values()))))(x, vector)
     except RuntimeError:  # an operation without a batching rule
         rows = [one(each(x, lambda t, i=i: t[i]), vector[i]) for i in range(len(leaves(x)[0]))]
         return {k: torch.stack([r[k] for r in rows]) for k in names}

@@ -85,27 +85,27 @@ def diagonal(factor: Factor, theta: Params, kind: Kind, layout: Plan | None = No
     network, probe = factor.network, kind.probe(factor)
     for at, x, y, w in factor.tiles():
         root = w.abs().sqrt()
-        with forward(network, theta, x, layout.layers) as run:
-            uses, shared = run.uses, {}
+        run = forward(network, theta, x, layout.layers)
+        uses, shared = run.uses, {}
 
-            def receive(call: Call, g: Tensor, uses=uses, shared=shared) -> None:
-                """Square at once where the parameter is used once; else add up its uses first."""
-                owned = call.owned
-                if all(uses[name] == 1 for name in owned.names.values()):
-                    for own, value in squared(owned.module, owned.rule, call.input, g).items():
-                        if own in owned.names:
-                            total[owned.names[own]] += value
-                    return
-                for own, grad in owned.rule(owned.module, call.input, g).items():
+        def receive(call: Call, g: Tensor, uses=uses, shared=shared) -> None:
+            """Square at once where the parameter is used once; else add up its uses first."""
+            owned = call.owned
+            if all(uses[name] == 1 for name in owned.names.values()):
+                for own, value in squared(owned.module, owned.rule, call.input, g).items():
                     if own in owned.names:
-                        shared[owned.names[own]] = shared.get(owned.names[own], 0) + grad
+                        total[owned.names[own]] += value
+                return
+            for own, grad in owned.rule(owned.module, call.input, g).items():
+                if own in owned.names:
+                    shared[owned.names[own]] = shared.get(owned.names[own], 0) + grad
 
-            for u in probe(run.outputs.detach(), y, at):
-                vector = u * root[:, None]
-                if layout.layers:
-                    run.back(vector, receive)
-                parts = general_grads(network, theta, x, vector, layout.general) if layout.general else {}
-                for name, grad in {**shared, **parts}.items():
-                    total[name] += (grad**2).sum(0)
-                shared.clear()
+        for u in probe(run.outputs.detach(), y, at):
+            vector = u * root[:, None]
+            if layout.layers:
+                run.back(vector, receive)
+            parts = general_grads(network, theta, x, vector, layout.general) if layout.general else {}
+            for name, grad in {**shared, **parts}.items():
+                total[name] += (grad**2).sum(0)
+            shared.clear()
     return total

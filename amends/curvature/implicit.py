@@ -7,12 +7,12 @@ from functools import cached_property
 
 import torch
 from torch import Generator, Tensor
-from torch.func import jvp, vjp
 
 from amends.curvature.diagonal import diagonal
 from amends.curvature.kinds import GGN, Kind, Sampled
 from amends.errors import NotConverged
 from amends.factor import Factor
+from amends.network import transformable
 from amends.params import Params, dot, flatten, plus, scaled, unflatten, zeros_like
 
 
@@ -93,20 +93,24 @@ class ImplicitPrecision:
 
 
 def _product(factor: Factor, theta: Params, kind: Kind, vector: Params) -> Params:
+    """Jv as the derivative of u ↦ (Jᵀu)·v, so that J and Jᵀ are the same matrix for every layer
+    (an embedding's backward pass skips its padding row; its forward derivative would not)."""
     network, probe = factor.network, kind.probe(factor)
     total = zeros_like(theta)
     for at, x, y, w in factor.tiles():
-
-        def outputs(p: Params, x=x) -> Tensor:
-            return network.outputs(p, x)
-
-        out, change = jvp(outputs, (theta,), (vector,))
-        if isinstance(kind, GGN):
-            back = network.likelihood.metric(out, change)
-        else:
-            back = sum(u * (u * change).sum(-1, keepdim=True) for u in probe(out, y, at))
-        pulled = vjp(outputs, theta)[1](back * w.abs()[:, None])[0]
-        total = plus(total, {k: v.detach() for k, v in pulled.items()})
+        with torch.enable_grad(), transformable():
+            live = {k: v.detach().requires_grad_() for k, v in theta.items()}
+            out = network.outputs(live, x)
+            u = torch.zeros_like(out, requires_grad=True)
+            pulled = torch.autograd.grad(out, list(live.values()), u, create_graph=True, materialize_grads=True)
+            along = sum((p * vector[k]).sum() for k, p in zip(live, pulled, strict=True))
+            change = torch.autograd.grad(along, u, retain_graph=True)[0]
+            if isinstance(kind, GGN):
+                back = network.likelihood.metric(out.detach(), change)
+            else:
+                back = sum(v * (v * change).sum(-1, keepdim=True) for v in probe(out.detach(), y, at))
+            parts = torch.autograd.grad(out, list(live.values()), back * w.abs()[:, None], materialize_grads=True)
+        total = {k: t.add_(p) for (k, t), p in zip(total.items(), parts, strict=True)}
     return total
 
 
@@ -117,8 +121,8 @@ class CG:
     kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
     prior: float = 0.0
     damping: float = 1e-1
-    tolerance: float = 1e-4
-    steps: int = 200
+    tolerance: float = 1e-3
+    steps: int = 500
 
     def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
         whole = factor if bool((factor.weights > 0).all()) else replace(factor, weights=factor.weights.abs())

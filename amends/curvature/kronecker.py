@@ -139,8 +139,7 @@ class Kronecker:
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
         layout = plan(factor, theta)
         x, _ = factor.examples.fetch(0, min(2, len(factor)))
-        with forward(factor.network, theta, x, layout.layers) as run:
-            uses = run.uses
+        uses = forward(factor.network, theta, x, layout.layers).uses
         chosen = [
             o
             for o in layout.layers
@@ -162,19 +161,19 @@ class Kronecker:
         for at, x, y, w in factor.tiles():
             seen: set[Owned] = set()
 
-            def receive(call: Call, g: Tensor, w: Tensor = w.abs(), seen: set[Owned] = seen) -> None:
+            def receive(call: Call, g: Tensor, w: Tensor = w, seen: set[Owned] = seen) -> None:
                 owned = call.owned
                 a, g = _rows(owned, call.input, g)
                 grads[owned] = grads.get(owned, 0) + torch.einsum("bgot,bgpt->gop", g, g)
                 if owned not in seen:
                     seen.add(owned)
-                    weighted = a * w[:, None, None, None]
+                    weighted = a * w.abs()[:, None, None, None]
                     inputs[owned] = inputs.get(owned, 0) + torch.einsum("bgit,bgjt->gij", weighted, a)
-                    counts[owned] = counts.get(owned, 0.0) + float(w.sum()) * a.shape[-1]
+                    counts[owned] = counts.get(owned, 0.0) + float(w.abs().sum()) * a.shape[-1]
 
-            with forward(factor.network, theta, x, layers) as run:
-                for u in probe(run.outputs.detach(), y, at):
-                    run.back(u * w.abs().sqrt()[:, None], receive)
+            run = forward(factor.network, theta, x, layers)
+            for u in probe(run.outputs.detach(), y, at):
+                run.back(u * w.abs().sqrt()[:, None], receive)
         return tuple(Block(inputs[o], grads[o], counts[o], o.names["weight"], o.names.get("bias")) for o in layers)
 
 

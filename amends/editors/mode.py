@@ -35,6 +35,11 @@ class Mode:
         for mean in climb(terms, posterior.mean):
             yield posterior.moved(mean, factor)
 
+    @staticmethod
+    def deletes(terms: list[Term]) -> bool:
+        """Whether evidence is taken out that no other evidence cancels."""
+        return any(_deletes(t) for t in terms)
+
     def unbounded(self, terms: list[Term]) -> bool:
         """Whether the terms, as this editor takes them, can be climbed for ever."""
         return not self.bounded and any(_deletes(t) for t in terms)

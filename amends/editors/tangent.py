@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from torch import Tensor
 from torch.func import jvp
 
 from amends.editors.step import natural_gradient
 from amends.factor import Factor, Term
+from amends.network import transformable
 from amends.params import Params, plus
 from amends.posteriors import Gaussian, Posterior
 
@@ -30,7 +32,8 @@ class Linearised:
         return self.origin.settled
 
     def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
-        value, change = jvp(f, (self.origin.mean,), (self.direction,))
+        with transformable():
+            value, change = cast("tuple[Tensor, Tensor]", jvp(f, (self.origin.mean,), (self.direction,)))
         return (value + change)[None]
 
     def times(self, factor: Factor) -> list[Term]:

@@ -1,0 +1,40 @@
+"""Small worlds with known answers, shared by the tests."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from amends.data import examples
+from amends.factor import Factor
+from amends.likelihoods import Categorical, Gaussian
+from amends.network import Network
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    torch.set_num_threads(2)
+
+
+def factor(network, x, y, name="train", batch=7):
+    return Factor.of(network, examples((x, y), name), batch)
+
+
+def regression(seed=0, n=60, d=4, dtype=torch.float64):
+    """x, y of a linear-Gaussian world, and a network that is its model."""
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, d, generator=g, dtype=dtype)
+    y = x @ torch.randn(d, generator=g, dtype=dtype) + 0.5 * torch.randn(n, generator=g, dtype=dtype)
+    layer = torch.nn.Linear(d, 1, bias=False, dtype=dtype)
+    torch.nn.init.zeros_(layer.weight)
+    return x, y[:, None], Network.of(layer, Gaussian(sigma=0.5))
+
+
+def classification(seed=0, n=60, d=3, classes=3, dtype=torch.float64):
+    """Overlapping classes and an untrained logistic regression."""
+    g = torch.Generator().manual_seed(seed)
+    y = torch.randint(0, classes, (n,), generator=g)
+    centres = torch.randn(classes, d, generator=g, dtype=dtype)
+    x = centres[y] + torch.randn(n, d, generator=g, dtype=dtype)
+    torch.manual_seed(seed)
+    return x, y, Network.of(torch.nn.Linear(d, classes, dtype=dtype), Categorical())
