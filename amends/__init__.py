@@ -1,0 +1,50 @@
+"""Find the training data behind a model's failures, and repair the model by making it forget them.
+
+    result = amends.repair(model, train, failures, remaining)
+
+`identify` scores the training examples, `treat` forgets some of them, `repair` does both and
+judges the result on failures it did not search with. `methods` holds the ways to do so.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amends import curvature, data, errors, likelihoods, methods
+    from amends.algorithm import Repair, repair
+    from amends.influence import Influence, identify
+    from amends.treatment import treat
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Influence": "amends.influence",
+    "identify": "amends.influence",
+    "Repair": "amends.algorithm",
+    "repair": "amends.algorithm",
+    "treat": "amends.treatment",
+}
+_ROOMS = ("curvature", "data", "errors", "likelihoods", "methods")
+
+__all__ = [
+    "Influence", "Repair", "__version__", "curvature", "data", "errors", "identify", "likelihoods", "methods",
+    "repair", "treat",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Imported on first use, so that `amends --help` does not wait for torch."""
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    elif name in _ROOMS:
+        value = import_module(f"amends.{name}")
+    else:
+        raise AttributeError(f"module 'amends' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

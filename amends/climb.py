@@ -142,7 +142,8 @@ class Adam:
     """Adam on batches of `batch` examples of every factor, the path yielded each `every` steps.
 
     Each factor is shuffled on its own and gone through without repeats; an epoch is one pass over
-    the largest. Ends on a tolerance on the relative change over an epoch, if one is set.
+    the largest. With `decay` the rate falls linearly to zero, so that the end is not a noisy point
+    of the path. Ends on a tolerance on the relative change over an epoch, if one is set.
     """
 
     rate: float = 1e-3
@@ -150,6 +151,7 @@ class Adam:
     batch: int = 64
     every: int = 5
     tolerance: float = 0.0
+    decay: bool = False
     seed: int = 0
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
@@ -166,6 +168,8 @@ class Adam:
             _, grad = total([next(s) for s in streams], point)
             for k, v in point.items():
                 v.grad = -grad[k]
+            if self.decay:
+                optimiser.param_groups[0]["lr"] = self.rate * (1 - i / steps)
             optimiser.step()
             if (i + 1) % self.every == 0 or i + 1 == steps:
                 yield _checked({k: v.clone() for k, v in point.items()}, i)

@@ -112,7 +112,7 @@ def fine_tune(
     rate: float = 1e-3, epochs: float = 10, batch: int = 64, pull: float = 0.0, learn: bool = False, seed: int = 0
 ) -> Method:
     """Goes on training on what is kept; with `learn`, on the query failures as well."""
-    climb = Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, seed=seed)
+    climb = Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed)
     return Method(Data(pull), Mode(climb, climb), learn=learn)
 
 

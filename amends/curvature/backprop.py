@@ -148,10 +148,9 @@ def _agreeing(network: Network, theta: Params, x: Inputs, layers: list[Owned]) -
         for i in range(len(vector)):
             try:
                 one = network.outputs(live, each(x, lambda t, i=i: t[i : i + 1]))
-                alone = torch.allclose(one[0], run.outputs[i], rtol=1e-3, atol=1e-4)
             except ValueError:  # batch norm over a batch of one
-                alone = False
-            if not alone:
+                one = torch.full_like(run.outputs[:1], torch.nan)
+            if not torch.allclose(one[0], run.outputs[i], rtol=1e-3, atol=1e-4):
                 raise BadInput(
                     "an example's output depends on the others in its batch; model; "
                     "give its batch norm running statistics (track_running_stats=True)"

@@ -103,7 +103,7 @@ def _product(factor: Factor, theta: Params, kind: Kind, vector: Params) -> Param
             out = network.outputs(live, x)
             u = torch.zeros_like(out, requires_grad=True)
             pulled = torch.autograd.grad(out, list(live.values()), u, create_graph=True, materialize_grads=True)
-            along = sum((p * vector[k]).sum() for k, p in zip(live, pulled, strict=True))
+            along = torch.stack([(p * vector[k]).sum() for k, p in zip(live, pulled, strict=True)]).sum()
             change = torch.autograd.grad(along, u, retain_graph=True)[0]
             if isinstance(kind, GGN):
                 back = network.likelihood.metric(out.detach(), change)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,7 +109,7 @@ def _pair(data: Any, name: str) -> tuple[Inputs, Tensor]:
     columns = getattr(data, "column_names", None)
     if columns is not None or isinstance(data, Mapping):
         return _columns(data, list(columns if columns is not None else data), name)
-    if hasattr(data, "__getitem__") and isinstance(data, Sized):
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
         items = [data[i] for i in range(len(data))]
         if not items:
             return torch.zeros(0), torch.zeros(0, dtype=torch.long)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from amends.errors import BadInput
 from amends.factor import Factor
 from amends.params import Params, plus, scaled
-from amends.posteriors import Gaussian
+from amends.posteriors import Gaussian, Posterior
 
 
-def natural_gradient(posterior: Gaussian, factor: Factor, gamma: float | None) -> Params:
+def natural_gradient(posterior: Posterior, factor: Factor, gamma: float | None) -> Params:
     """γ F̂⁻¹ ∇ log p(S|θ)^w. With γ = None, 1/N: the Newton step of the whole data set."""
+    if not isinstance(posterior, Gaussian):
+        kind = type(posterior).__name__
+        raise BadInput(f"a natural gradient needs a Gaussian posterior, got {kind}; editor; remember with Laplace")
     _, grad = factor.value_and_grad(posterior.mean)
     whole = posterior.precision.solve(grad)
     return whole if gamma is None else scaled(whole, gamma * posterior.count)
@@ -23,7 +27,7 @@ class Step:
 
     gamma: float | None = None
 
-    def __call__(self, posterior: Gaussian, factor: Factor) -> Iterator[Gaussian]:
+    def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
         yield posterior
         if len(factor):
             yield posterior.moved(plus(posterior.mean, natural_gradient(posterior, factor, self.gamma)), factor)

@@ -13,7 +13,7 @@ from amends.editors.step import natural_gradient
 from amends.factor import Factor, Term
 from amends.network import transformable
 from amends.params import Params, plus
-from amends.posteriors import Gaussian, Posterior
+from amends.posteriors import Posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Tangent:
 
     gamma: float | None = None
 
-    def __call__(self, posterior: Gaussian, factor: Factor) -> Iterator[Posterior]:
+    def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
         yield posterior
         if len(factor):
             yield Linearised(posterior, natural_gradient(posterior, factor, self.gamma))

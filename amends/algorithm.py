@@ -1,0 +1,290 @@
+"""The whole of Algorithm 1, and the choices a user should not have to make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from amends.conflicts import groups
+from amends.curve import CAUSES, Curve, CurvePoint, sizes, smallest_good
+from amends.data.splits import split
+from amends.errors import BadInput
+from amends.evaluation import Judged, interval, mcnemar, overall, predicted, right
+from amends.factor import Factor
+from amends.influence import Influence, identified
+from amends.methods import Default, Method, Scorer
+from amends.params import Params
+from amends.prepare import prepare
+from amends.progress import Progress
+from amends.selection import fraction, top
+from amends.treatment import treated
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
+FLOOR = 0.01  # what `remaining` may lose against the control that removes nothing, when the user does not say
+ENOUGH = 0.5  # share of the holdout failures that must be right for "repaired"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Repair:
+    """A repaired copy of the model and the evidence that it is one.
+
+    `metrics` is what `metrics.json` holds. When the verdict is "not repaired", `model` is an
+    unchanged copy and nothing counts as removed.
+    """
+
+    model: nn.Module
+    metrics: dict[str, Any]
+    influence: Influence
+    removed: np.ndarray
+    curve: tuple[CurvePoint, ...]
+    after: Params
+    query_positions: np.ndarray
+    query_groups: np.ndarray
+
+    @property
+    def verdict(self) -> str:
+        return self.metrics["verdict"]
+
+    @cached_property
+    def causes(self) -> pd.DataFrame:
+        """The causes C, most harmful first; `conflicts_with` holds positions in the given failures."""
+        from amends.frames import causes_frame
+
+        return causes_frame(
+            self.influence, self.removed, after=self.after, failure_groups=self.query_groups,
+            failure_ids=self.query_positions, decision="remove",
+        )  # fmt: skip
+
+    def save(self, folder: Any) -> None:
+        """A run folder: causes.csv, curve.csv, metrics.json and repaired/model.safetensors."""
+        from amends.runs import save_repair
+
+        save_repair(self, folder)
+
+    def __repr__(self) -> str:
+        m = self.metrics
+        lines = [f"{m['verdict']}: {m['reason']}"]
+        for name in ("query", "holdout", "remaining", "overall"):
+            row = m[name]
+            if row is None or not row["n"]:
+                continue
+            low, high = m["intervals"].get(name, (None, None))
+            span = "" if low is None else f"  [{low:.3f}, {high:.3f}]"
+            lines.append(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}{span}  n = {row['n']}")
+        counts = f"fixed {m['fixed']}, newly broken {m['newly_broken']}"
+        lines.append(f"  {counts}, removed {m['removed']} of {len(self.influence)}")
+        for name, row in m["controls"].items():
+            if row["holdout"] is not None:
+                lines.append(f"  control, {name}: holdout {row['holdout']:.3f}")
+        return "\n".join(lines)
+
+
+def repair(
+    model: nn.Module,
+    train: Any,
+    failures: Any,
+    remaining: Any = None,
+    *,
+    identify_with: Method | Scorer | Default | None = None,
+    treat_with: Method | Default | None = None,
+    learn: bool | None = None,
+    remove: int | float | None = None,
+    holdout: float = 0.5,
+    group_by: Any = None,
+    keep: Any = (),
+    floor: float | None = None,
+    likelihood: Any = None,
+    seed: int = 0,
+    device: Any = None,
+    batch_size: int = 256,
+    progress: bool | None = None,
+) -> Repair:
+    """Find the causes of the failures, forget them, and judge the result on what was not searched with.
+
+    `failures` are split into query (searched with) and holdout (judged with), each group in
+    proportion; `remaining` into a half that guards the choices and a half that judges. `remove` is
+    a count, a share of train, or None to let a curve over the query decide. `keep` names further
+    labelled sets whose accuracy must hold.
+    """
+    kept = {f"keep[{i}]": k for i, k in enumerate(keep)}
+    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining, **kept)
+    whole, failed, rest = given["train"], given["failures"], given.get("remaining")
+    start = whole.network.params
+    named = _groups(failed, start, group_by)
+    at_query, at_holdout = _split_failures(named, holdout, seed)
+    query, judged = failed[at_query], failed[at_holdout]
+    guard, judge = _halves(rest, seed)
+    treat_with = _treatment(treat_with, learn)
+    keeping = tuple(given[name] for name in kept)
+
+    with Progress.shown(progress) as shown:
+        found = identified(whole, query, guard, identify_with, seed, shown)
+
+        def treat(causes: np.ndarray) -> Params:
+            return treated(whole, np.sort(causes), query, guard, treat_with, shown, keeping)
+
+        order = np.argsort(-found.scores, kind="stable")
+        curve = Curve(treat, order, query, judged, guard, judge, seed)
+        shown.say("control: nothing removed")
+        points = [curve.nothing()]
+        floors = _floors(points[0], floor)
+        if remove is None:
+            shown.say("trying how many to remove")
+            points += curve.causes(sizes(len(whole), min(int((found.scores > 0).sum()), len(whole) - 1)))
+            chosen = smallest_good(points[1:], floors.guard)
+        else:
+            k = len(top(found.scores, remove) if isinstance(remove, int) else fraction(found.scores, remove))
+            chosen = curve.at(order[:k], CAUSES)
+            points.append(chosen)
+        if chosen is not None:
+            shown.say("control: as many removed at random")
+            points += curve.random([chosen.removed])
+
+    after = start if chosen is None else chosen.theta
+    losses = {name: _lost(given[name], start, after) for name in kept}
+    metrics = _judge(query, judged, judge, start, after, len(failed), 0 if rest is None else len(rest))
+    verdict, reason = _verdict(metrics, losses, floors, chosen)
+    if verdict == NOT:
+        after = start
+        metrics = _judge(query, judged, judge, start, after, len(failed), 0 if rest is None else len(rest))
+    removed = order[: chosen.removed] if chosen is not None and verdict != NOT else order[:0]
+    metrics |= {
+        "removed": len(removed),
+        "verdict": verdict,
+        "reason": reason,
+        "controls": {
+            f"{p.by} removed" if p.by == "nothing" else f"{p.removed} at random": _row(p)
+            for p in points if p.by != CAUSES
+        },
+        "curve": [{"by": p.by, "removed": p.removed, **_row(p)} for p in points],
+        "groups": _by_group(judged, named[at_holdout], after),
+        "keep": {name: {"before": b, "after": a} for name, (b, a) in losses.items()},
+        "seed": seed,
+    }  # fmt: skip
+    return Repair(
+        whole.network.module_with(after, model),
+        metrics,
+        found,
+        removed,
+        tuple(points),
+        after,
+        at_query,
+        named[at_query],
+    )
+
+
+@dataclass(frozen=True)
+class Floors:
+    """The least share of remaining that must stay right: in the guarding half, and in the judging one."""
+
+    guard: float
+    judge: float
+    lost: float
+
+
+def _floors(nothing: CurvePoint, floor: float | None) -> Floors:
+    """A floor the user gives counts from where the model was; ours from the control, which moves too."""
+    if floor is not None:
+        return Floors(1 - float(floor), 1 - float(floor), float(floor))
+    guard = 1.0 if nothing.guard is None else nothing.guard
+    judge = 1.0 if nothing.remaining is None else nothing.remaining
+    return Floors(guard - FLOOR, judge - FLOOR, FLOOR)
+
+
+def _treatment(given: Method | Default | None, learn: bool | None) -> Method:
+    method = Default().treating() if given is None or isinstance(given, Default) else given
+    if not isinstance(method, Method):
+        raise BadInput(f"treat_with is {given!r}; repair; pass one that treats, for example amends.methods.newton()")
+    return method if learn is None else method._replace(learn=bool(learn))
+
+
+def _groups(failed: Factor, start: Params, group_by: Any) -> np.ndarray:
+    if group_by is None:
+        return groups(failed, predicted(failed, start))
+    named = np.asarray(group_by, dtype=object).astype(str)
+    if named.shape != (len(failed),):
+        raise BadInput(f"group_by has shape {list(named.shape)}, there are {len(failed)} failures; group_by; one each")
+    return named
+
+
+def _split_failures(named: np.ndarray, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    if not 0 <= holdout < 1:
+        raise BadInput(f"holdout is {holdout!r}; holdout; give a share of the failures, 0 or more and below 1")
+    at_query, at_holdout = split(named, holdout, seed)
+    if not len(at_query) or (holdout and not len(at_holdout)):
+        raise BadInput(
+            f"{len(named)} failure(s) cannot be split into query and holdout; failures; give 2 or more, or holdout=0"
+        )
+    return at_query, at_holdout
+
+
+def _halves(rest: Factor | None, seed: int) -> tuple[Factor | None, Factor | None]:
+    """What guards the choice does not judge it."""
+    if rest is None or len(rest) < 2:
+        return None, rest
+    y = rest.examples.y.cpu().numpy()
+    a, b = split(y if y.ndim == 1 and y.dtype.kind in "iu" else np.zeros(len(rest)), 0.5, seed)
+    return rest[a], rest[b]
+
+
+def _judge(
+    query: Factor, judged: Factor, judge: Factor | None, start: Params, after: Params, failures: int, right_ones: int
+) -> dict[str, Any]:
+    q, h = (Judged(right(f, start), right(f, after)) for f in (query, judged))
+    r = None if judge is None else Judged(right(judge, start), right(judge, after))
+    out: dict[str, Any] = {
+        "query": q.summary,
+        "holdout": h.summary,
+        "remaining": None if r is None else r.summary,
+        "overall": overall(h if len(judged) else q, r, failures, right_ones),
+        "fixed": h.fixed,
+        "newly_broken": 0 if r is None else r.broken,
+    }
+    sets = {"query": q, "holdout": h} | ({} if r is None else {"remaining": r})
+    out["intervals"] = {name: interval(float(s.after.mean()), len(s.after)) for name, s in sets.items() if len(s.after)}
+    out["p_value"] = mcnemar(h.fixed, h.broken)
+    return out
+
+
+def _lost(data: Factor, start: Params, after: Params) -> tuple[float, float]:
+    return float(right(data, start).mean()), float(right(data, after).mean())
+
+
+def _verdict(
+    metrics: dict[str, Any], losses: dict[str, tuple[float, float]], floors: Floors, chosen: CurvePoint | None
+) -> tuple[str, str]:
+    """In words, from what was not searched with."""
+    on = "holdout" if metrics["holdout"]["n"] else "query"
+    judged, rest = metrics[on], metrics["remaining"]
+    if chosen is None:
+        return NOT, f"no number of removed examples keeps {floors.guard:.3f} of remaining right"
+    if rest is not None and rest["n"]:
+        noise = 1.64 * (floors.judge * max(0.0, 1 - floors.judge) / rest["n"]) ** 0.5
+        if rest["after"] < floors.judge - noise:
+            return NOT, f"only {rest['after']:.3f} of remaining would stay right, below {floors.judge:.3f}"
+    for name, (before, after) in losses.items():
+        if before - after > floors.lost:
+            return NOT, f"{name} would fall from {before:.3f} to {after:.3f}, more than {floors.lost:.3f}"
+    if metrics["overall"]["after"] <= metrics["overall"]["before"] or judged["after"] <= judged["before"]:
+        return NOT, "removing these examples does not help: the data does not explain these failures"
+    if judged["after"] >= ENOUGH:
+        return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and what worked still works"
+    if on == "holdout" and metrics["p_value"] > 0.05:
+        return NOT, f"the gain on the holdout failures may be chance (p = {metrics['p_value']:.2f})"
+    return PARTLY, f"{judged['after']:.0%} of the {on} failures are right, short of {ENOUGH:.0%}"
+
+
+def _row(point: CurvePoint) -> dict[str, Any]:
+    return {"query": point.query, "holdout": point.holdout, "guard": point.guard, "remaining": point.remaining}
+
+
+def _by_group(judged: Factor, named: np.ndarray, after: Params) -> dict[str, dict[str, Any]]:
+    ok = right(judged, after)
+    return {str(g): {"n": int((named == g).sum()), "after": float(ok[named == g].mean())} for g in np.unique(named)}

@@ -1,0 +1,73 @@
+"""Which failures a training example pulls against, pair by pair.
+
+The gradient dot product of the last linear layer: −(a_z·a_f + 1)(g_z·g_f), with a the layer's
+input and g the gradient of log p at its output. Positive when learning z lowers log p(f). It is
+there to show a person examples side by side; scores come from the edit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.curvature import rules
+from amends.curvature.backprop import Call, forward, plan
+from amends.curvature.kinds import Empirical
+from amends.factor import Factor
+from amends.params import Params
+
+CHUNK = 2**24  # pairs compared at once
+
+
+def last_layer(data: Factor, theta: Params) -> tuple[Tensor, Tensor]:
+    """Inputs (with a 1 for the bias) and output gradients of the last linear layer, per example.
+
+    A model without one is compared by its outputs alone.
+    """
+    layers = [o for o in plan(data, theta).layers if o.rule is rules.linear]
+    probe = Empirical().probe(data)
+    inputs, grads = [], []
+    for at, x, y, _ in data.tiles():
+        run = forward(data.network, theta, x, layers)
+        (vector,) = probe(run.outputs.detach(), y, at)
+        one = torch.ones(len(vector), 1, dtype=vector.dtype, device=vector.device)
+        seen: list[tuple[Tensor, Tensor]] = []
+        if run.calls:
+
+            def receive(call: Call, g: Tensor, seen=seen, last=run.calls[-1]) -> None:
+                if call is last:
+                    seen.append((call.input, g))
+
+            run.back(vector, receive)
+        if seen and seen[0][0].ndim == 2:
+            inputs.append(torch.cat([seen[0][0], one], 1))
+            grads.append(seen[0][1])
+        else:
+            inputs.append(one)
+            grads.append(vector.flatten(1))
+    return torch.cat(inputs), torch.cat(grads)
+
+
+def conflicts(train: Factor, failures: Factor, theta: Params, most: int = 5) -> list[list[int]]:
+    """For each training example the positions of the failures it conflicts with, strongest first."""
+    if not len(train) or not len(failures):
+        return [[] for _ in range(len(train))]
+    (az, gz), (af, gf) = last_layer(train, theta), last_layer(failures, theta)
+    found: list[list[int]] = []
+    step = max(1, CHUNK // len(failures))
+    for start in range(0, len(train), step):
+        part = slice(start, start + step)
+        against = -(az[part] @ af.T) * (gz[part] @ gf.T)
+        value, place = against.topk(min(most, len(failures)), dim=1)
+        pairs = zip(value.cpu().numpy(), place.cpu().numpy(), strict=True)
+        found += [[int(j) for v, j in zip(vs, js, strict=True) if v > 0] for vs, js in pairs]
+    return found
+
+
+def groups(failures: Factor, predicted: np.ndarray) -> np.ndarray:
+    """The name of each failure's group: true→predicted for classes, one group otherwise."""
+    y = failures.examples.y
+    if y.is_floating_point() or y.ndim != 1:
+        return np.full(len(failures), "all", dtype=object)
+    return np.array([f"{t}→{p}" for t, p in zip(y.tolist(), predicted.tolist(), strict=True)], dtype=object)

@@ -1,0 +1,74 @@
+"""Training examples as a table a person can read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+
+from amends.conflicts import conflicts, groups
+from amends.evaluation import predicted
+from amends.factor import Factor
+from amends.influence import Influence
+from amends.params import Params
+
+COLUMNS = [
+    "id", "index", "rank", "score", "given", "predicted", "predicted_after", "p_given", "p_given_after",
+    "suggested", "group", "conflicts_with", "decision",
+]  # fmt: skip
+
+
+def causes_frame(
+    influence: Influence,
+    order: np.ndarray,
+    *,
+    after: Params | None = None,
+    failure_groups: np.ndarray | None = None,
+    failure_ids: np.ndarray | None = None,
+    decision: str = "",
+) -> pd.DataFrame:
+    """Rows of train in `order`. `after` is the repaired model; without it, the edited one.
+
+    `suggested` is the label the model leans to once the failures are inserted; `conflicts_with`
+    holds positions in the failures, strongest first; `group` is that of the first of them.
+    """
+    part, theta = influence.train[order], influence.start.mean
+    named = failure_groups
+    if named is None:
+        named = groups(influence.failures, predicted(influence.failures, theta))
+    pairs = conflicts(part, influence.failures, theta)
+    ids = np.arange(len(influence.failures)) if failure_ids is None else failure_ids
+    leaning = influence.edited.mean if influence.edited is not None else theta
+    then = leaning if after is None else after
+    frame = pd.DataFrame(
+        {
+            "id": order,
+            "index": order,
+            "rank": np.arange(1, len(order) + 1),
+            "score": influence.scores[order],
+            "given": _targets(part),
+            "predicted": _values(predicted(part, theta)),
+            "predicted_after": _values(predicted(part, then)),
+            "p_given": np.exp(influence.before[order]),
+            "p_given_after": part.per_example(then).double().exp().cpu().numpy(),
+            "suggested": _values(predicted(part, leaning)),
+            "group": [named[p[0]] if p else "" for p in pairs],
+            "conflicts_with": [[int(ids[j]) for j in p] for p in pairs],
+            "decision": decision,
+        },
+        columns=COLUMNS,
+    )
+    return frame
+
+
+def _targets(part: Factor) -> list | np.ndarray:
+    y = part.examples.y
+    if y.is_floating_point() and y.ndim == 2 and torch.allclose(y.sum(1), torch.ones_like(y[:, 0])):
+        y = y.argmax(1)
+    return _values(y.cpu().numpy())
+
+
+def _values(array: np.ndarray) -> list | np.ndarray:
+    """One entry a row: numbers as they are, vectors as lists."""
+    flat = array.reshape(len(array), -1)
+    return flat[:, 0] if flat.shape[1] == 1 else flat.tolist()
