@@ -82,7 +82,7 @@ class Repair:
         lines.append(f"  {counts}, removed {m['removed']} of {len(self.influence)}")
         for name, row in m["controls"].items():
             if row["holdout"] is not None:
-                lines.append(f"  control, {name}: holdout {row['holdout']:.3f}")
+                lines.append(f"  control, {row['removed']} removed ({name}): holdout {row['holdout']:.3f}")
         return "\n".join(lines)
 
 
@@ -136,16 +136,17 @@ def repair(
         points = [curve.nothing()]
         floors = _floors(points[0], floor)
         if remove is None:
+            counts = sizes(len(whole), min(int((found.scores > 0).sum()), len(whole) - 1))
             shown.say("trying how many to remove")
-            points += curve.causes(sizes(len(whole), min(int((found.scores > 0).sum()), len(whole) - 1)))
+            points += curve.causes(counts)
             chosen = smallest_good(points[1:], floors.guard)
         else:
             k = len(top(found.scores, remove) if isinstance(remove, int) else fraction(found.scores, remove))
+            counts = [k]
             chosen = curve.at(order[:k], CAUSES)
             points.append(chosen)
-        if chosen is not None:
-            shown.say("control: as many removed at random")
-            points += curve.random([chosen.removed])
+        shown.say("control: as many removed at random")
+        points += curve.random(counts)
 
     after = start if chosen is None else chosen.theta
     losses = {name: _lost(given[name], start, after) for name in kept}
@@ -160,8 +161,8 @@ def repair(
         "verdict": verdict,
         "reason": reason,
         "controls": {
-            f"{p.by} removed" if p.by == "nothing" else f"{p.removed} at random": _row(p)
-            for p in points if p.by != CAUSES
+            p.by: {"removed": p.removed, **_row(p)}
+            for p in points if p.by != CAUSES and (chosen is None or p.removed in (0, chosen.removed))
         },
         "curve": [{"by": p.by, "removed": p.removed, **_row(p)} for p in points],
         "groups": _by_group(judged, named[at_holdout], after),

@@ -93,7 +93,7 @@ class LBFGS:
         like = start
         point = flatten(start).clone().requires_grad_()
         optimiser = torch.optim.LBFGS(
-            [point], lr=1, max_iter=1, history_size=self.history, line_search_fn="strong_wolfe",
+            [point], lr=1, max_iter=1, max_eval=26, history_size=self.history, line_search_fn="strong_wolfe",
             tolerance_grad=0, tolerance_change=0,
         )  # fmt: skip
         known: list[tuple[Tensor, float, Tensor]] = []  # the last few evaluations: torch asks again for its own

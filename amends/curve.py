@@ -12,7 +12,7 @@ from amends.factor import Factor
 from amends.params import Params
 
 CAUSES, RANDOM, NOTHING = "causes", "random", "nothing"
-SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 
 
 @dataclass(frozen=True)

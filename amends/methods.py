@@ -177,6 +177,7 @@ BY_NAME: dict[str, Callable[[], Method | Scorer | Default]] = {
     "loss": loss,
     "random": random,
 }
+TREAT_ONLY = ("fine_tune", "newton")
 
 __all__ = [
     "BY_NAME", "Default", "Method", "Scorer", "default", "ewc", "ewc_as_printed", "fine_tune", "functional",

@@ -156,15 +156,13 @@ def leave_one_out():
     return predicted[:50].numpy(), torch.stack(actual).numpy()
 
 
-def test_tangent_predicts_leaving_one_out(record_property, capsys):
+def test_tangent_predicts_leaving_one_out(capsys):
     """With the GGN (the Hessian, for a linear model) the score is the first order of leaving z out."""
     predicted, actual = leave_one_out()
     correlation = float(np.corrcoef(predicted, actual)[0, 1])
     error = float(np.abs(predicted - actual).max() / np.abs(actual).max())
     with capsys.disabled():
-        print(
-            f"\nleave-one-out, 50 refits: correlation {correlation:.5f}, largest error {error:.1%} of the largest effect"
-        )
+        print(f"\nleaving one out, 50 refits: correlation {correlation:.5f}, largest error {error:.1%} of the largest")
     assert correlation > 0.995
     assert error < 0.15  # second order: one example in fifty carries a leverage of about a tenth
 

@@ -120,7 +120,7 @@ class CG:
 
     kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
     prior: float = 0.0
-    damping: float = 1e-1
+    damping: float = 100.0
     tolerance: float = 1e-3
     steps: int = 500
 

@@ -1,0 +1,107 @@
+"""The commands by name, found without importing torch; and every error as one line and a code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from importlib import import_module
+from types import FrameType
+
+import click
+
+from amends import __version__
+from amends.errors import (
+    AmendsError,
+    BadInput,
+    DiskError,
+    Locked,
+    NonFinite,
+    NotConverged,
+    OutOfMemory,
+    RunMismatch,
+)
+
+COMMANDS = {"demo": "See a real model fail, its causes found, and the model repaired; about a minute."}
+
+EXIT = (
+    (BadInput, 2), (RunMismatch, 3), (Locked, 4), (DiskError, 5), (NonFinite, 6), (NotConverged, 6), (OutOfMemory, 7),
+)  # fmt: skip
+
+
+class Lazy(click.Group):
+    """Lists its commands from a table and imports one only when it is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return getattr(import_module(f"amends.cli.{cmd_name}"), cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="amends")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Find the training data behind a model's failures, and repair the model by making it forget them."""
+
+
+class Terminated(BaseException):
+    """SIGTERM, as an exception, so that what is half-written is cleaned away."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code an error stands for."""
+    for kind, code in EXIT:
+        if isinstance(error, kind):
+            return code
+    return 7 if isinstance(error, MemoryError) else 70
+
+
+def run(args: list[str]) -> int:
+    """The whole program, without leaving Python."""
+    debug = "--debug" in args
+    try:
+        result = cli.main(args=args, prog_name="amends", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _say("interrupted; nothing half-written is left behind", "stopped")
+        return 130
+    except Terminated:
+        _say("terminated; nothing half-written is left behind", "stopped")
+        return 143
+    except click.ClickException as e:
+        where = getattr(getattr(e, "ctx", None), "command_path", "amends")
+        _say(f"{e.format_message().rstrip('.')}; {where}; see {where} --help")
+        return 2
+    except AmendsError as e:
+        if debug:
+            traceback.print_exc()
+        _say(str(e))
+        return code_of(e)
+    except Exception as e:
+        if debug:
+            traceback.print_exc()
+        _say(f"{type(e).__name__}: {' '.join(str(e).split())}; a bug of amends; run again with --debug and report it")
+        return code_of(e)
+
+
+def _say(text: str, kind: str = "error") -> None:
+    print(f"{kind}: {text}", file=sys.stderr)
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,111 @@
+"""A repair from end to end on real digits: what `amends demo` runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+from amends.algorithm import Repair, repair
+from amends.data import digits, flip_labels
+from amends.errors import BadInput
+from amends.methods import Default, Method, Scorer, fine_tune
+from amends.report.pictures import curve_picture, image_grid
+from amends.runs import write_folder, write_repair
+
+CONFUSION = {(1, 7): 0.35, (9, 4): 0.35, (3, 5): 0.35, (6, 0): 0.35}
+TRAIN = 3000
+FILES = {
+    "causes.csv", "curve.csv", "metrics.json", "repaired", "strongest.png", "least_harmful.png", "curve.png",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """Everything the demo shows."""
+
+    repair: Repair
+    images: np.ndarray  # of train
+    given: np.ndarray
+    true: np.ndarray
+    accuracy: float
+    pairs: list[tuple[str, int]]  # failures by (true → predicted), most first
+
+
+def small_cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 5, stride=2, padding=2), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(32 * 49, 64), nn.ReLU(), nn.Linear(64, 10),
+    )  # fmt: skip
+
+
+def trained(x: Tensor, y: Tensor, seed: int, epochs: int = 8) -> nn.Module:
+    """Without touching the caller's random numbers."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = small_cnn()
+        optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
+        for _ in range(epochs):
+            for batch in torch.randperm(len(x)).split(64):
+                optimiser.zero_grad()
+                nnf.cross_entropy(net(x[batch]), y[batch]).backward()
+                optimiser.step()
+    return net.eval()
+
+
+def run(seed: int, method: Method | Scorer | Default, progress: bool | None = None) -> Demo:
+    images, labels = digits()
+    order = np.random.default_rng(seed).permutation(len(images))
+    train, test = order[:TRAIN], order[TRAIN:]
+    true = labels.astype(np.int64)
+    given, _ = flip_labels(true[train], CONFUSION, seed)
+    pixels = images / 255.0
+    x = torch.tensor(pixels - pixels[train].mean(), dtype=torch.float32)[:, None]
+    y = torch.tensor(true)
+
+    model = trained(x[train], torch.tensor(given), seed)
+    with torch.no_grad():
+        predicted = model(x[test]).argmax(1).numpy()
+    wrong = predicted != true[test]
+    failures, remaining = test[wrong], test[~wrong]
+    result = repair(
+        model, (x[train], given), (x[failures], y[failures]), (x[remaining], y[remaining]),
+        identify_with=method, treat_with=fine_tune(epochs=5), seed=seed, progress=progress,
+    )  # fmt: skip
+    names, counts = np.unique(
+        [f"{t}→{p}" for t, p in zip(true[failures], predicted[wrong], strict=True)], return_counts=True
+    )
+    pairs = sorted(zip(names.tolist(), counts.tolist(), strict=True), key=lambda p: -p[1])
+    return Demo(result, images[train], given, true[train], float((~wrong).mean()), pairs)
+
+
+def check_out(out: Path) -> None:
+    """Only an earlier demo may be replaced; anything else in the way is the user's."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise BadInput(f"the run folder is a file; {out}; choose another with --out")
+    strange = sorted(f.name for f in out.iterdir() if f.name not in FILES)
+    if strange:
+        raise BadInput(f"the folder holds {strange[0]}, which no demo wrote; {out}; choose another with --out")
+
+
+def save(demo: Demo, out: Path) -> None:
+    scores = demo.repair.influence.scores
+    strongest, least = np.argsort(-scores, kind="stable")[:16], np.argsort(scores, kind="stable")[:16]
+
+    def fill(folder: Path) -> None:
+        write_repair(demo.repair, folder)
+        for name, chosen, title in (
+            ("strongest.png", strongest, "The 16 strongest causes"),
+            ("least_harmful.png", least, "The 16 least harmful"),
+        ):
+            notes = [f"given {demo.given[i]}, true {demo.true[i]}" for i in chosen]
+            image_grid(folder / name, demo.images[chosen], notes, title, demo.given[chosen] != demo.true[chosen])
+        curve_picture(folder / "curve.png", demo.repair.metrics["curve"], demo.repair.metrics["removed"])
+
+    write_folder(out, fill, replace=True)

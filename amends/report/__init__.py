@@ -1,0 +1,1 @@
+"""Reads results and shows them; computes nothing."""
