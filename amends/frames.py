@@ -70,5 +70,7 @@ def _targets(part: Factor) -> list | np.ndarray:
 
 def _values(array: np.ndarray) -> list | np.ndarray:
     """One entry a row: numbers as they are, vectors as lists."""
-    flat = array.reshape(len(array), -1)
+    if array.ndim == 1:
+        return array
+    flat = array.reshape(len(array), array[:1].size)
     return flat[:, 0] if flat.shape[1] == 1 else flat.tolist()

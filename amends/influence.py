@@ -112,7 +112,7 @@ def identified(
 ) -> Influence:
     """`identify`, once model and data have been made into evidence."""
     if method is None or isinstance(method, Default):
-        method = (method or Default()).identifying(remaining is not None and len(remaining) > 0)
+        method = (method or Default()).identifying(0 if remaining is None else len(remaining), len(failures))
     theta = train.network.params
     before = train.per_example(theta)
     finite(before, "the log-likelihood", "train")

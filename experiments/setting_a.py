@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn import functional as nnf
 
 from amends import methods
-from amends.curvature import CG
+from amends.curvature import CG, Empirical
 from amends.data import flip_labels
 from amends.errors import NotConverged
 from amends.evaluation import average_precision, precision_at, ranking_area
@@ -37,16 +37,17 @@ IDENTIFY = {
     "random": methods.random(),
     "loss, blind to the failures": methods.loss(),
     "gradient dot product": methods.grad_dot(),
-    "linear influence, CG, damping 10": methods.linear(CG(damping=10.0)),
     "linear influence, CG, damping 100": methods.linear(CG(damping=100.0)),
     "linear influence, CG, damping 1000": methods.linear(CG(damping=1000.0)),
     "ewc as printed (Adam, early stop)": methods.ewc_as_printed(),
+    "ewc, empirical Fisher": methods.ewc(kind=Empirical()),
     "ewc": methods.ewc(),
     "kfac_ewc": methods.kfac_ewc(),
     "functional on D, .1": methods.functional(0.1, on_train=True, on_remaining=False),
     "functional on remaining, .01": methods.functional(0.01),
     "functional on both, .03": methods.functional(0.03, on_train=True),
     "ewc + functional on remaining, .01": methods.functional(0.01, with_ewc=True),
+    "default": methods.default(),
 }
 
 SHARE = 0.15  # of D, taken as causes
@@ -184,6 +185,8 @@ def main() -> None:
     ask.add_argument("--out", help="write OUT.md and OUT.json")
     args = ask.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.deterministic = True
+    torch.use_deterministic_algorithms(True, warn_only=True)
     data = dict(np.load(args.data))
     results = []
     for seed in range(args.seeds):

@@ -154,14 +154,16 @@ def _add_unfolded(layer: Any, a: Tensor, g: Tensor, weight: Tensor) -> None:
 
 def _add_by_row(layer: Any, a: Tensor, g: Tensor, weight: Tensor) -> None:
     """At vertical stride 1 only the columns are unfolded: the i-th row of the kernel then sees the
-    same matrix shifted by whole rows, which is a view. A third of the copying for a 3x3 kernel."""
+    same matrix shifted by whole rows, which is a view. A third of the copying for a 3x3 kernel.
+    The output gradient is transposed once, since the product is twice as fast that way round."""
     batch, groups, (height, width) = len(a), layer.groups, g.shape[2:]
     a = padded(layer, a)
     columns = _windows(a, 3, width, layer.kernel_size[1], layer.stride[1], layer.dilation[1])
     flat = columns.permute(0, 1, 4, 2, 3).reshape(batch * groups, -1, a.shape[2] * width)
-    go = g.reshape(batch * groups, -1, height * width)
+    go = g.reshape(batch * groups, -1, height * width).transpose(1, 2).contiguous()
     for i in range(layer.kernel_size[0]):
         offset = i * layer.dilation[0] * width
-        grad = torch.bmm(go, flat[..., offset : offset + height * width].transpose(1, 2))
+        grad = torch.bmm(flat[..., offset : offset + height * width], go)
+        square = grad.view(batch, -1).pow_(2).sum(0).view(groups, *grad.shape[1:]).transpose(1, 2)
         row = weight[:, :, i]
-        row += grad.view(batch, -1).pow_(2).sum(0).view_as(row)
+        row += square.reshape(row.shape)

@@ -164,6 +164,7 @@ def _tensor(values: Any, name: str) -> Tensor:
     try:
         if isinstance(values, Tensor):
             return values.detach()
-        return torch.as_tensor(np.asarray(values))
+        array = np.asarray(values)
+        return torch.as_tensor(array if array.flags.writeable else array.copy())
     except (TypeError, ValueError) as e:
         raise BadInput(f"cannot be read as numbers ({e}); {name}; give tensors or arrays") from e

@@ -1,0 +1,273 @@
+"""What a user touches: signatures, results, and the shapes data may have."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import Dataset, TensorDataset
+
+import amends
+from amends.data import flip_labels
+from amends.evaluation import average_precision
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Real 8x8 digits, 600 to train with flips, a small MLP that learned them, failures and the rest."""
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(images))
+    x, y = torch.tensor(images[order] / 16.0, dtype=torch.float32), labels[order].astype(np.int64)
+    given, wrong = flip_labels(y[:600], {(1, 7): 0.4, (9, 4): 0.4, (3, 8): 0.4}, 0)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimiser = torch.optim.Adam(net.parameters(), lr=3e-3)
+    for _ in range(30):
+        for batch in torch.randperm(600).split(64):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(net(x[batch]), torch.tensor(given)[batch]).backward()
+            optimiser.step()
+    net.eval()
+    with torch.no_grad():
+        ok = (net(x[600:]).argmax(1).numpy() == y[600:]).nonzero()[0] + 600
+    bad = np.setdiff1d(np.arange(600, len(x)), ok)
+    return net, (x[:600], given), (x[bad], y[bad]), (x[ok], y[ok]), wrong
+
+
+@pytest.fixture(scope="module")
+def result(digits):
+    net, train, failures, remaining, _ = digits
+    return amends.repair(net, train, failures, remaining)
+
+
+def test_signatures_are_those_of_the_contract():
+    common = ["method", "likelihood", "seed", "device", "batch_size", "progress"]
+    assert list(inspect.signature(amends.identify).parameters) == ["model", "train", "failures", "remaining", *common]
+    assert list(inspect.signature(amends.treat).parameters) == [
+        "model", "train", "causes", "failures", "remaining", *common,
+    ]  # fmt: skip
+    assert list(inspect.signature(amends.repair).parameters) == [
+        "model", "train", "failures", "remaining", "identify_with", "treat_with", "learn", "remove", "holdout",
+        "group_by", "keep", "floor", "likelihood", "seed", "device", "batch_size", "progress",
+    ]  # fmt: skip
+    for f in (amends.identify, amends.treat, amends.repair):
+        assert f.__doc__
+
+
+def test_the_functions_are_not_shadowed_by_modules():
+    import amends.algorithm
+    import amends.influence
+    import amends.treatment
+
+    assert all(callable(f) for f in (amends.repair, amends.identify, amends.treat))
+
+
+def test_influence(digits):
+    net, train, failures, remaining, wrong = digits
+    found = amends.identify(net, train, failures, remaining=remaining)
+    assert isinstance(found.scores, np.ndarray)
+    assert found.scores.dtype == np.float64
+    assert found.scores.shape == (600,)
+    top = found.top(20)
+    assert np.array_equal(found.scores[top], np.sort(found.scores)[::-1][:20])
+    assert len(found.fraction(0.1)) == 60
+    assert (found.scores[found.positive()] > 0).all()
+    assert average_precision(found.scores, wrong) > 2 * wrong.mean()
+    frame = found.frame()
+    assert list(frame.columns) == [
+        "id", "index", "rank", "score", "given", "predicted", "predicted_after", "p_given", "p_given_after",
+        "suggested", "group", "conflicts_with", "decision",
+    ]  # fmt: skip
+    assert frame["index"].tolist()[:20] == top.tolist()
+    assert len(frame) == 600
+    row = frame.iloc[0]
+    assert row["given"] == train[1][row["index"]]
+    with torch.no_grad():
+        p = net(train[0][row["index"]][None]).softmax(1)[0, int(row["given"])]
+    assert row["p_given"] == pytest.approx(float(p), rel=1e-4)
+    assert len(row["conflicts_with"]) <= 5
+
+
+def test_default_by_either_name(digits):
+    net, train, failures, remaining, _ = digits
+    a = amends.identify(net, train, failures, remaining=remaining)
+    b = amends.identify(net, train, failures, remaining=remaining, method=amends.methods.default())
+    assert np.array_equal(a.scores, b.scores)
+    assert np.isfinite(amends.identify(net, train, failures).scores).all()  # no remaining: another default
+
+
+def test_repair_fixes_failures_it_did_not_search_with(result, digits):
+    _, _, failures, remaining, wrong = digits
+    metrics = result.metrics
+    assert metrics["verdict"] in ("repaired", "partly repaired")
+    for name in ("query", "holdout", "remaining", "overall"):
+        assert {"before", "after", "n"} <= set(metrics[name])
+    assert metrics["query"]["before"] == metrics["holdout"]["before"] == 0.0
+    assert metrics["remaining"]["before"] == 1.0
+    assert metrics["query"]["n"] + metrics["holdout"]["n"] == len(failures[0])
+    assert abs(metrics["remaining"]["n"] - len(remaining[0]) / 2) <= 5
+    assert metrics["fixed"] == round(metrics["holdout"]["after"] * metrics["holdout"]["n"])
+    assert metrics["newly_broken"] == round((1 - metrics["remaining"]["after"]) * metrics["remaining"]["n"])
+    assert metrics["removed"] == len(result.causes) == len(result.removed)
+    share = len(failures[0]) / (len(failures[0]) + len(remaining[0]))
+    mixed = share * metrics["holdout"]["after"] + (1 - share) * metrics["remaining"]["after"]
+    assert metrics["overall"]["after"] == pytest.approx(mixed)
+    assert metrics["overall"]["after"] > metrics["overall"]["before"]
+    assert metrics["holdout"]["after"] > metrics["controls"]["nothing"]["holdout"]
+    assert metrics["holdout"]["after"] > metrics["controls"]["random"]["holdout"]
+    assert wrong[result.removed].mean() > 2 * wrong.mean()
+    json.dumps(metrics)
+    assert result.verdict in repr(result)
+
+
+def test_the_causes_table_follows_the_repaired_model(result, digits):
+    _, train, failures, _, _ = digits
+    causes = result.causes
+    assert (causes["decision"] == "remove").all()
+    assert causes["rank"].tolist() == list(range(1, len(causes) + 1))
+    at = causes["index"].to_numpy().copy()
+    with torch.no_grad():
+        after = result.model(train[0][at]).argmax(1).numpy()
+    assert (causes["predicted_after"] == after).all()
+    positions = {j for row in causes["conflicts_with"] for j in row}
+    assert positions <= set(result.query_positions.tolist())
+    assert max(positions) < len(failures[0])
+
+
+def test_a_saved_run_loads_again(result, digits, tmp_path):
+    from safetensors.torch import load_model
+
+    result.save(tmp_path / "runs" / "digits")
+    folder = tmp_path / "runs" / "digits"
+    assert json.loads((folder / "metrics.json").read_text()) == json.loads(json.dumps(result.metrics))
+    net = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    load_model(net, str(folder / "repaired" / "model.safetensors"))
+    assert torch.equal(net[0].weight, result.model[0].weight)
+    assert len((folder / "causes.csv").read_text().splitlines()) == len(result.causes) + 1
+    with pytest.raises(ValueError, match="the folder exists"):
+        result.save(folder)
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["digits"]
+
+
+def test_when_it_does_not_help_nothing_changes(digits):
+    """Failures with random labels have no cause in the data."""
+    net, train, _, remaining, _ = digits
+    x = remaining[0][:40]
+    with torch.no_grad():
+        nonsense = (net(x).argmax(1) + torch.arange(40) % 9 + 1) % 10
+    result = amends.repair(net, train, (x, nonsense), (remaining[0][40:], remaining[1][40:]))
+    assert result.verdict == "not repaired"
+    assert result.metrics["removed"] == 0
+    assert len(result.causes) == 0
+    assert torch.equal(result.model[0].weight, net[0].weight)
+
+
+def test_options_of_repair(digits):
+    net, train, failures, remaining, _ = digits
+    count = amends.repair(net, train, failures, remaining, remove=60)
+    share = amends.repair(net, train, failures, remaining, remove=0.1)
+    assert np.array_equal(count.influence.top(60), share.influence.top(60))
+    assert count.metrics["curve"] == share.metrics["curve"]
+    learned = amends.repair(net, train, failures, remaining, remove=60, learn=True)
+    assert learned.metrics["query"]["after"] >= count.metrics["query"]["after"]
+    alone = amends.repair(net, train, failures, remove=60)
+    assert alone.metrics["remaining"] is None
+    assert alone.metrics["newly_broken"] == 0
+    kept = amends.repair(net, train, failures, remaining, remove=60, keep=[(train[0][:50], train[1][:50])])
+    assert "keep[0]" in kept.metrics["keep"]
+    strict = amends.repair(net, train, failures, remaining, remove=500, floor=0.0)
+    assert strict.verdict == "not repaired"
+    grouped = amends.repair(net, train, failures, remaining, remove=60, group_by=["a", "b"] * (len(failures[0]) // 2)
+                            + ["a"] * (len(failures[0]) % 2))  # fmt: skip
+    assert set(grouped.metrics["groups"]) == {"a", "b"}
+
+
+class Items(Dataset):
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], int(self.y[i])
+
+
+class Columns:
+    """The part of a Hugging Face dataset that amends relies on."""
+
+    def __init__(self, x, y):
+        self.columns = {"pixels": x.numpy().tolist(), "label": y.tolist()}
+        self.column_names = list(self.columns)
+
+    def __getitem__(self, name):
+        return self.columns[name]
+
+
+def test_data_may_come_in_several_shapes(digits):
+    net, (x, y), failures, _, _ = digits
+    x, y, method = x[:80], torch.as_tensor(y[:80]), amends.methods.grad_dot()
+    expected = amends.identify(net, (x, y), failures, method=method).scores
+    for train in (
+        (x.numpy().astype(np.float64), y.numpy()), [x, y], TensorDataset(x, y), Items(x, y), Columns(x, y),
+        {"x": x, "label": y}, list(zip(x, y.tolist(), strict=True)),
+    ):  # fmt: skip
+        found = amends.identify(net, train, failures, method=method).scores
+        assert np.allclose(found, expected, rtol=1e-5)
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 3), nn.Embedding(5, 3)
+
+    def forward(self, dense, token):
+        return self.a(dense) + self.b(token).mean(1)
+
+
+def test_inputs_may_be_a_tuple_or_a_dict():
+    torch.manual_seed(0)
+    dense, token, y = torch.randn(20, 4), torch.randint(0, 5, (20, 2)), torch.randint(0, 3, (20,))
+    net = TwoInputs()
+    rows = []
+    for x in ((dense, token), {"dense": dense, "token": token}):
+        f = tuple(v[:3] for v in x) if isinstance(x, tuple) else {k: v[:3] for k, v in x.items()}
+        chosen = (amends.methods.ewc(prior=1.0), amends.methods.linear(amends.curvature.Diagonal(prior=1.0)))
+        rows += [amends.identify(net, (x, y), (f, (y[:3] + 1) % 3), method=method).scores for method in chosen]
+        assert isinstance(amends.treat(net, (x, y), [1, 2]), TwoInputs)
+    assert np.allclose(rows[0], rows[2])
+    assert np.allclose(rows[1], rows[3])
+    two = (dense[:2], token[:2])  # a pair of examples is not a pair of arrays
+    assert len(amends.identify(net, (two, y[:2]), (two, y[:2]), method=amends.methods.grad_dot()).scores) == 2
+
+
+def test_other_likelihoods():
+    torch.manual_seed(0)
+    x = torch.randn(30, 4)
+    gaussian = amends.likelihoods.Gaussian(sigma=0.5)
+    target = x.sum(1, keepdim=True)
+    found = amends.identify(nn.Linear(4, 1), (x, target), (x[:5], target[:5] + 3), likelihood=gaussian)
+    assert np.isfinite(found.scores).all()
+    assert len(found.frame()) == 30
+    labels = (x[:, :3] > 0).float()
+    found = amends.identify(
+        nn.Linear(4, 3), (x, labels), (x[:5], 1 - labels[:5]), likelihood=amends.likelihoods.Bernoulli()
+    )
+    assert np.isfinite(found.scores).all()
+
+    def smoothed(outputs, targets):
+        return -nn.functional.cross_entropy(outputs, targets, reduction="none", label_smoothing=0.1)
+
+    y = torch.randint(0, 3, (30,))
+    net = nn.Linear(4, 3)
+    found = amends.identify(net, (x, y), (x[:5], y[:5]), likelihood=smoothed, method=amends.methods.loss())
+    with torch.no_grad():
+        assert np.allclose(found.scores, -smoothed(net(x), y).numpy(), rtol=1e-6)
+    soft = amends.identify(net, (x, torch.eye(3)[y]), (x[:5], y[:5]), method=amends.methods.loss())
+    hard = amends.identify(net, (x, y), (x[:5], y[:5]), method=amends.methods.loss())
+    assert np.allclose(soft.scores, hard.scores, rtol=1e-5)
