@@ -31,6 +31,9 @@ def total(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
     return value, grad
 
 
+FAR = 1e6  # what a point that is not finite counts as, beside a loss of order one
+
+
 def _checked(theta: Params, step: int) -> Params:
     for k, v in theta.items():
         if not v.isfinite().all():
@@ -108,7 +111,7 @@ class LBFGS:
             up, gradient = total(terms, unflatten(here, like))
             value, grad = -scale * up, -scale * flatten(gradient)
             if not (torch.isfinite(grad).all() and abs(value) < float("inf")):
-                value, grad = float("inf"), torch.zeros_like(grad)  # too far: the line search turns back
+                value, grad = FAR, torch.zeros_like(grad)  # the line search interpolates, so it cannot take infinity
             known.append((here.clone(), value, grad))
             del known[:-30]
             point.grad = grad.clone()
@@ -116,7 +119,7 @@ class LBFGS:
 
         closure()
         first = float(known[-1][2].abs().max())
-        if known[-1][1] == float("inf"):
+        if known[-1][1] == FAR:
             raise NonFinite("the objective is not finite at the start; L-BFGS, step 0; check the model's loss")
         if first == 0:
             return
