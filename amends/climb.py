@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -93,14 +93,20 @@ class LBFGS:
     tolerance: float = 1e-4
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
-        like = start
+        up, gradient = total(terms, start)
+        largest = float(flatten(gradient).abs().max())
+        if not (abs(up) < float("inf") and largest < float("inf")):
+            raise NonFinite("the objective is not finite at the start; L-BFGS, step 0; check the model's loss")
+        if largest == 0:
+            return
+        scale = 1 / (abs(up) + 1)  # torch's first step length assumes a loss of order one
         point = flatten(start).clone().requires_grad_()
         optimiser = torch.optim.LBFGS(
             [point], lr=1, max_iter=1, max_eval=26, history_size=self.history, line_search_fn="strong_wolfe",
             tolerance_grad=0, tolerance_change=0,
         )  # fmt: skip
-        known: list[tuple[Tensor, float, Tensor]] = []  # the last few evaluations: torch asks again for its own
-        scale = 1.0
+        # What was evaluated in this step: torch asks again where a step begins and ends.
+        known: list[tuple[Tensor, float, Tensor]] = [(point.detach().clone(), -scale * up, -scale * flatten(gradient))]
 
         def closure() -> float:
             here = point.detach()
@@ -108,36 +114,25 @@ class LBFGS:
                 if torch.equal(where, here):
                     point.grad = grad.clone()
                     return value
-            up, gradient = total(terms, unflatten(here, like))
+            up, gradient = total(terms, unflatten(here, start))
             value, grad = -scale * up, -scale * flatten(gradient)
             if not (torch.isfinite(grad).all() and abs(value) < float("inf")):
                 value, grad = FAR, torch.zeros_like(grad)  # the line search interpolates, so it cannot take infinity
             known.append((here.clone(), value, grad))
-            del known[:-30]
             point.grad = grad.clone()
             return value
 
-        closure()
-        first = float(known[-1][2].abs().max())
-        if known[-1][1] == FAR:
-            raise NonFinite("the objective is not finite at the start; L-BFGS, step 0; check the model's loss")
-        if first == 0:
-            return
-        known.clear()
-        scale = 1 / float(abs(total(terms, like)[0]) + 1)  # torch's first step length assumes a loss of order one
         best = closure()
-        bound = self.tolerance * scale * first
         for i in range(self.steps):
             optimiser.step(closure)
             value = closure()
             if not value < best:
                 return
             best = value
-            yield _checked(unflatten(point.detach().clone(), like), i)
-            assert point.grad is not None
-            if float(point.grad.abs().max()) <= bound:
+            yield _checked(unflatten(point.detach().clone(), start), i)
+            if float(cast("Tensor", point.grad).abs().max()) <= self.tolerance * scale * largest:
                 return
-            del known[:-1]
+            known[:] = [k for k in known if torch.equal(k[0], point.detach())]
 
 
 @dataclass(frozen=True)
