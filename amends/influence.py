@@ -14,7 +14,7 @@ from amends.editors import Editor, HeldOut, Watch, follow
 from amends.errors import BadInput, NonFinite
 from amends.factor import Factor
 from amends.methods import Default, Method, Scorer
-from amends.posteriors import Point, Posterior
+from amends.posteriors import Gaussian, Point, Posterior
 from amends.prepare import prepare
 from amends.progress import Progress
 from amends.selection import fraction, positive, top
@@ -72,6 +72,11 @@ class Influence:
     def positive(self) -> np.ndarray:
         """Indices of all with a positive score: Algorithm 1 as printed, about half of D."""
         return positive(self.scores)
+
+    @property
+    def flat(self) -> int | None:
+        """How many directions of the parameters D says nothing about, where the method asks."""
+        return self.start.precision.flat if isinstance(self.start, Gaussian) else None
 
     def frame(self) -> pd.DataFrame:
         """All of D, most harmful first, with what the model says before and after the edit."""

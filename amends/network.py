@@ -75,7 +75,7 @@ class Network:
         return out
 
     def log_prob(self, theta: Params, x: Inputs, y: Tensor) -> Tensor:
-        return self.likelihood(self.outputs(theta, x), y.to(self.device))
+        return self.likelihood(self.outputs(theta, x), y.to(self.device, self.dtype if y.is_floating_point() else None))
 
     def check(self, data: Examples) -> None:
         """One small batch forward; BadInput when the model, the inputs and the labels do not fit."""

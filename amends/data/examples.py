@@ -89,6 +89,7 @@ def examples(data: Any, name: str, *, may_be_empty: bool = False) -> Examples:
     if isinstance(data, Examples):
         return data
     x, y = _pair(data, name)
+    y = y if y.is_floating_point() else y.long()
     n = len(y)
     for leaf in leaves(x):
         if len(leaf) != n:
