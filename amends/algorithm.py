@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from amends.conflicts import groups
-from amends.curve import CAUSES, Curve, CurvePoint, sizes, smallest_good
+from amends.curve import CAUSES, ROUNDING, Curve, CurvePoint, share, sizes, smallest_good
 from amends.data.splits import split
 from amends.errors import BadInput
 from amends.evaluation import Judged, interval, mcnemar, overall, predicted, right
@@ -18,7 +19,7 @@ from amends.factor import Factor
 from amends.influence import Influence, identified
 from amends.methods import Default, Method, Scorer
 from amends.params import Params
-from amends.prepare import prepare
+from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.selection import fraction, top
 from amends.treatment import treated
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
 FLOOR = 0.01  # what `remaining` may lose against the control that removes nothing, when the user does not say
 ENOUGH = 0.5  # share of the holdout failures that must be right for "repaired"
+TELLING = 6  # fewer failures than this cannot reach p = 0.05 whatever happens
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,6 +88,7 @@ class Repair:
         return "\n".join(lines)
 
 
+@entry
 def repair(
     model: nn.Module,
     train: Any,
@@ -115,46 +118,48 @@ def repair(
     """
     kept = {f"keep[{i}]": k for i, k in enumerate(keep)}
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining, **kept)
-    whole, failed, rest = given["train"], given["failures"], given.get("remaining")
-    start = whole.network.params
+    seed = whole(seed)
+    data, failed, rest = given["train"], given["failures"], given.get("remaining")
+    start = data.network.params
     named = _groups(failed, start, group_by)
     at_query, at_holdout = _split_failures(named, holdout, seed)
     query, judged = failed[at_query], failed[at_holdout]
     guard, judge = _halves(rest, seed)
-    treat_with = _treatment(treat_with, learn)
+    treat_with = _treatment(treat_with, learn, seed)
+    asked = _removal(remove, len(data))
     keeping = tuple(given[name] for name in kept)
 
     with Progress.shown(progress) as shown:
-        found = identified(whole, query, guard, identify_with, seed, shown)
+        found = identified(data, query, guard, identify_with, seed, shown)
 
         def treat(causes: np.ndarray) -> Params:
-            return treated(whole, np.sort(causes), query, guard, treat_with, shown, keeping)
+            return treated(data, np.sort(causes), query, guard, treat_with, shown, keeping)
 
         order = np.argsort(-found.scores, kind="stable")
-        curve = Curve(treat, order, query, judged, guard, judge, seed)
+        curve = Curve(treat, order, query, judged, guard, judge, keeping, seed)
         shown.say("control: nothing removed")
         points = [curve.nothing()]
-        floors = _floors(points[0], floor)
-        if remove is None:
-            counts = sizes(len(whole), min(int((found.scores > 0).sum()), len(whole) - 1))
+        floors = _floors(points[0], floor, share(guard, start), share(judge, start), [share(k, start) for k in keeping])
+        if asked is None:
+            counts = sizes(len(data), min(int((found.scores > 0).sum()), len(data) - 1))
             shown.say("trying how many to remove")
             points += curve.causes(counts)
-            chosen = smallest_good(points[1:], floors.guard)
+            chosen = smallest_good(points[1:], floors.guard, floors.keep)
         else:
-            k = len(top(found.scores, remove) if isinstance(remove, int) else fraction(found.scores, remove))
-            counts = [k]
-            chosen = curve.at(order[:k], CAUSES)
+            counts = [asked]
+            chosen = curve.at(order[:asked], CAUSES)
             points.append(chosen)
         shown.say("control: as many removed at random")
         points += curve.random(counts)
 
     after = start if chosen is None else chosen.theta
-    losses = {name: _lost(given[name], start, after) for name in kept}
-    metrics = _judge(query, judged, judge, start, after, len(failed), 0 if rest is None else len(rest))
-    verdict, reason = _verdict(metrics, losses, floors, chosen)
+    totals = len(failed), 0 if rest is None else len(rest)
+    metrics = _judge(query, judged, judge, start, after, *totals)
+    metrics["p_value"] = _chance(judged if len(judged) else query, points[0].theta, after)
+    verdict, reason = _verdict(metrics, floors, chosen, points, bool(counts), treat_with.learn)
     if verdict == NOT:
         after = start
-        metrics = _judge(query, judged, judge, start, after, len(failed), 0 if rest is None else len(rest))
+        metrics |= _judge(query, judged, judge, start, after, *totals)
     removed = order[: chosen.removed] if chosen is not None and verdict != NOT else order[:0]
     metrics |= {
         "removed": len(removed),
@@ -166,11 +171,11 @@ def repair(
         },
         "curve": [{"by": p.by, "removed": p.removed, **_row(p)} for p in points],
         "groups": _by_group(judged, named[at_holdout], after),
-        "keep": {name: {"before": b, "after": a} for name, (b, a) in losses.items()},
+        "keep": {name: {"before": share(given[name], start), "after": share(given[name], after)} for name in kept},
         "seed": seed,
     }  # fmt: skip
     return Repair(
-        whole.network.module_with(after, model),
+        data.network.module_with(after, model),
         metrics,
         found,
         removed,
@@ -183,24 +188,42 @@ def repair(
 
 @dataclass(frozen=True)
 class Floors:
-    """The least share of remaining that must stay right: in the guarding half, and in the judging one."""
+    """The least share that must stay right: in the half of remaining that guards, in the half that
+    judges, and in each set to keep. `slack` is the noise the judging half is allowed."""
 
     guard: float
     judge: float
-    lost: float
+    keep: tuple[float, ...]
+    slack: float
 
 
-def _floors(nothing: CurvePoint, floor: float | None) -> Floors:
-    """A floor the user gives counts from where the model was; ours from the control, which moves too."""
+def _floors(
+    nothing: CurvePoint, floor: float | None, guard: float | None, judge: float | None, keep: list[float | None]
+) -> Floors:
+    """A floor the user gives counts from where the model was, and holds strictly; ours counts from
+    the control that removes nothing, which moves too, and allows for noise."""
     if floor is not None:
-        return Floors(1 - float(floor), 1 - float(floor), float(floor))
-    guard = 1.0 if nothing.guard is None else nothing.guard
-    judge = 1.0 if nothing.remaining is None else nothing.remaining
-    return Floors(guard - FLOOR, judge - FLOOR, FLOOR)
+        least = [0.0 if before is None else before - float(floor) for before in (guard, judge, *keep)]
+        return Floors(least[0], least[1], tuple(least[2:]), 0.0)
+    at_guard = 0.0 if nothing.guard is None else nothing.guard
+    at_judge = 0.0 if nothing.remaining is None else nothing.remaining
+    kept = tuple((before or 0.0) - FLOOR for before in keep)
+    return Floors(at_guard - FLOOR, at_judge - FLOOR, kept, 1.64)
 
 
-def _treatment(given: Method | Default | None, learn: bool | None) -> Method:
-    method = Default().treating() if given is None or isinstance(given, Default) else given
+def _removal(remove: Any, size: int) -> int | None:
+    """A count, a share of train, or None to let the curve decide."""
+    if remove is None:
+        return None
+    if isinstance(remove, numbers.Integral) and not isinstance(remove, bool):
+        return len(top(np.zeros(size), int(remove)))
+    if isinstance(remove, numbers.Real) and not isinstance(remove, bool):
+        return len(fraction(np.zeros(size), float(remove)))
+    raise BadInput(f"remove is {remove!r}; remove; give a count, a share of train, or None")
+
+
+def _treatment(given: Method | Default | None, learn: bool | None, seed: int) -> Method:
+    method = (given or Default()).treating(seed) if given is None or isinstance(given, Default) else given
     if not isinstance(method, Method):
         raise BadInput(f"treat_with is {given!r}; repair; pass one that treats, for example amends.methods.newton()")
     return method if learn is None else method._replace(learn=bool(learn))
@@ -216,7 +239,7 @@ def _groups(failed: Factor, start: Params, group_by: Any) -> np.ndarray:
 
 
 def _split_failures(named: np.ndarray, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    if not 0 <= holdout < 1:
+    if not isinstance(holdout, numbers.Real) or not 0 <= float(holdout) < 1:
         raise BadInput(f"holdout is {holdout!r}; holdout; give a share of the failures, 0 or more and below 1")
     at_query, at_holdout = split(named, holdout, seed)
     if not len(at_query) or (holdout and not len(at_holdout)):
@@ -250,36 +273,49 @@ def _judge(
     }
     sets = {"query": q, "holdout": h} | ({} if r is None else {"remaining": r})
     out["intervals"] = {name: interval(float(s.after.mean()), len(s.after)) for name, s in sets.items() if len(s.after)}
-    out["p_value"] = mcnemar(h.fixed, h.broken)
     return out
 
 
-def _lost(data: Factor, start: Params, after: Params) -> tuple[float, float]:
-    return float(right(data, start).mean()), float(right(data, after).mean())
+def _chance(judged: Factor, control: Params, after: Params) -> float:
+    """Exact McNemar test of the repair against going on with nothing removed: how likely luck is."""
+    pair = Judged(right(judged, control), right(judged, after))
+    return mcnemar(pair.fixed, pair.broken)
 
 
 def _verdict(
-    metrics: dict[str, Any], losses: dict[str, tuple[float, float]], floors: Floors, chosen: CurvePoint | None
+    metrics: dict[str, Any],
+    floors: Floors,
+    chosen: CurvePoint | None,
+    points: list[CurvePoint],
+    tried: bool,
+    learn: bool,
 ) -> tuple[str, str]:
     """In words, from what was not searched with."""
     on = "holdout" if metrics["holdout"]["n"] else "query"
     judged, rest = metrics[on], metrics["remaining"]
+    if not tried:
+        return NOT, "no training example stands against these failures: the data does not explain them"
     if chosen is None:
-        return NOT, f"no number of removed examples keeps {floors.guard:.3f} of remaining right"
+        return NOT, f"no number of removed examples keeps {floors.guard:.3f} of remaining and every set to keep right"
     if rest is not None and rest["n"]:
-        noise = 1.64 * (floors.judge * max(0.0, 1 - floors.judge) / rest["n"]) ** 0.5
-        if rest["after"] < floors.judge - noise:
+        noise = floors.slack * (max(0.0, floors.judge * (1 - floors.judge)) / rest["n"]) ** 0.5
+        if rest["after"] < floors.judge - noise - ROUNDING:
             return NOT, f"only {rest['after']:.3f} of remaining would stay right, below {floors.judge:.3f}"
-    for name, (before, after) in losses.items():
-        if before - after > floors.lost:
-            return NOT, f"{name} would fall from {before:.3f} to {after:.3f}, more than {floors.lost:.3f}"
+    for i, (after, least) in enumerate(zip(chosen.kept, floors.keep, strict=True)):
+        if after < least - ROUNDING:
+            return NOT, f"only {after:.3f} of keep[{i}] would stay right, below {least:.3f}"
     if metrics["overall"]["after"] <= metrics["overall"]["before"] or judged["after"] <= judged["before"]:
         return NOT, "removing these examples does not help: the data does not explain these failures"
+    controls = [p for p in points if p.by != CAUSES and p.removed in (0, chosen.removed)]
+    best = max((p.holdout if on == "holdout" else p.query) or 0.0 for p in controls)
+    if not learn and judged["after"] <= best:
+        return NOT, f"a control does as well ({best:.3f} of {on}): the data does not explain these failures"
+    if not learn and metrics["p_value"] > 0.05 and judged["n"] >= TELLING:
+        return NOT, f"the gain over removing nothing may be chance (p = {metrics['p_value']:.2f})"
+    few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
     if judged["after"] >= ENOUGH:
-        return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and what worked still works"
-    if on == "holdout" and metrics["p_value"] > 0.05:
-        return NOT, f"the gain on the holdout failures may be chance (p = {metrics['p_value']:.2f})"
-    return PARTLY, f"{judged['after']:.0%} of the {on} failures are right, short of {ENOUGH:.0%}"
+        return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and what worked still works{few}"
+    return PARTLY, f"{judged['after']:.0%} of the {on} failures are right, short of {ENOUGH:.0%}{few}"
 
 
 def _row(point: CurvePoint) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from amends.factor import Factor
 from amends.params import Params
 
 CAUSES, RANDOM, NOTHING = "causes", "random", "nothing"
+ROUNDING = 1e-9  # a share exactly at its floor is not below it
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 
 
@@ -26,6 +27,7 @@ class CurvePoint:
     guard: float | None
     remaining: float | None
     theta: Params
+    kept: tuple[float, ...] = ()
 
 
 def share(data: Factor | None, theta: Params) -> float | None:
@@ -45,13 +47,15 @@ class Curve:
     holdout: Factor | None
     guard: Factor | None
     remaining: Factor | None
+    keep: tuple[Factor, ...] = ()
     seed: int = 0
 
     def at(self, causes: np.ndarray, by: str) -> CurvePoint:
         theta = self.treat(causes)
         seen = (share(f, theta) for f in (self.query, self.holdout, self.guard, self.remaining))
         query, holdout, guard, remaining = seen
-        return CurvePoint(by, len(causes), float(query or 0.0), holdout, guard, remaining, theta)
+        kept = tuple(float(right(f, theta).mean()) for f in self.keep)
+        return CurvePoint(by, len(causes), float(query or 0.0), holdout, guard, remaining, theta, kept)
 
     def nothing(self) -> CurvePoint:
         return self.at(self.order[:0], NOTHING)
@@ -72,10 +76,15 @@ def sizes(n: int, most: int) -> list[int]:
     return sorted({min(max(1, round(s * n)), most) for s in SHARES if most > 0})
 
 
-def smallest_good(points: Sequence[CurvePoint], least: float) -> CurvePoint | None:
+def smallest_good(points: Sequence[CurvePoint], least: float, least_kept: Sequence[float] = ()) -> CurvePoint | None:
     """The smallest removal within noise of the best on the query, among those that leave at least
-    `least` of the guard right."""
-    safe = [p for p in points if p.guard is None or p.guard >= least]
+    `least` of the guard right, and of each further set its own least."""
+    safe = [
+        p
+        for p in points
+        if (p.guard is None or p.guard >= least - ROUNDING)
+        and all(share >= low - ROUNDING for share, low in zip(p.kept, least_kept, strict=True))
+    ]
     if not safe:
         return None
     best = max(safe, key=lambda p: p.query)

@@ -6,6 +6,11 @@ A message is one line: what; where; what to do. The command line turns the class
 from __future__ import annotations
 
 
+def first_line(error: BaseException) -> str:
+    """What another library said, short enough to stand inside a line of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class AmendsError(Exception):
     """Any error amends raises on purpose."""
 

@@ -26,9 +26,17 @@ def predicted(data: Factor, theta: Params) -> np.ndarray:
     outputs = data.outputs(theta)
     if not len(data):
         return np.zeros(0, dtype=np.int64)
-    belief = data.network.likelihood.belief(outputs)
-    is_class = belief.ndim == 2 and belief.shape[1] > 1 and torch.allclose(belief.sum(1), torch.ones_like(belief[:, 0]))
-    return (belief.argmax(1) if is_class else belief.squeeze(-1)).cpu().numpy()
+    return _numbers(data.network.likelihood.decide(outputs))
+
+
+def given(data: Factor) -> np.ndarray:
+    """The targets, in the same terms."""
+    return _numbers(data.network.likelihood.shown(data.examples.y))
+
+
+def _numbers(t: torch.Tensor) -> np.ndarray:
+    t = t.reshape(len(t)) if t.ndim == 2 and t.shape[1] == 1 else t
+    return (t.float() if t.is_floating_point() else t).cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -72,13 +80,13 @@ def mcnemar(fixed: int, broken: int) -> float:
     return min(1.0, 2 * tail)
 
 
-def interval(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
+def interval(share: float, n: int, z: float = 1.96) -> list[float]:
     """Wilson's 95 % interval of a share."""
     if n == 0:
-        return 0.0, 1.0
+        return [0.0, 1.0]
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return [max(0.0, centre - half), min(1.0, centre + half)]
 
 
 def average_precision(scores: np.ndarray, truth: np.ndarray) -> float:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import torch
 
 from amends.conflicts import conflicts, groups
-from amends.evaluation import predicted
-from amends.factor import Factor
+from amends.evaluation import given, predicted
 from amends.influence import Influence
 from amends.params import Params
 
@@ -46,7 +44,7 @@ def causes_frame(
             "index": order,
             "rank": np.arange(1, len(order) + 1),
             "score": influence.scores[order],
-            "given": _targets(part),
+            "given": _values(given(part)),
             "predicted": _values(predicted(part, theta)),
             "predicted_after": _values(predicted(part, then)),
             "p_given": np.exp(influence.before[order]),
@@ -59,13 +57,6 @@ def causes_frame(
         columns=COLUMNS,
     )
     return frame
-
-
-def _targets(part: Factor) -> list | np.ndarray:
-    y = part.examples.y
-    if y.is_floating_point() and y.ndim == 2 and torch.allclose(y.sum(1), torch.ones_like(y[:, 0])):
-        y = y.argmax(1)
-    return _values(y.cpu().numpy())
 
 
 def _values(array: np.ndarray) -> list | np.ndarray:

@@ -13,9 +13,9 @@ from amends.data.splits import split
 from amends.editors import Editor, HeldOut, Watch, follow
 from amends.errors import BadInput, NonFinite
 from amends.factor import Factor
-from amends.methods import Default, Method, Scorer
+from amends.methods import BY_NAME, Default, Method, Scorer
 from amends.posteriors import Gaussian, Point, Posterior
-from amends.prepare import prepare
+from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.selection import fraction, positive, top
 
@@ -85,6 +85,7 @@ class Influence:
         return causes_frame(self, np.argsort(-self.scores, kind="stable"))
 
 
+@entry
 def identify(
     model: nn.Module,
     train: Any,
@@ -104,7 +105,7 @@ def identify(
     """
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
     with Progress.shown(progress) as shown:
-        return identified(given["train"], given["failures"], given.get("remaining"), method, seed, shown)
+        return identified(given["train"], given["failures"], given.get("remaining"), method, whole(seed), shown)
 
 
 def identified(
@@ -134,12 +135,16 @@ def identified(
                 )
             evidence, watch = failures[fit], HeldOut(failures[held])
         raw, edited = influence(q, method.editor, train, evidence, watch, progress.counter("inserting the failures"))
-        scores = method.weigh(raw, before)
-    elif callable(method):
+        ceiling = train.network.likelihood.ceiling(train.examples.y).to(before)
+        scores = method.weigh(raw, (ceiling - before).clamp(min=0))
+    elif callable(method) and method not in BY_NAME.values():
         q, edited = Point(theta), None
         raw = scores = torch.as_tensor(method(train, failures))
+        if scores.shape != (len(train),):
+            raise BadInput(f"the method returns {list(scores.shape)}, expected [{len(train)}]; method; one score each")
     else:
-        raise BadInput(f"method is {method!r}; identify; pass one of amends.methods, for example amends.methods.ewc()")
+        named = getattr(method, "__name__", repr(method))
+        raise BadInput(f"method is {named}; method; pass one of amends.methods, for example amends.methods.ewc()")
     return Influence(
         finite(scores, "the score", "train"), finite(raw, "the score", "train"), finite(before, "the score", "train"),
         train, failures, q, edited,

@@ -20,22 +20,23 @@ from amends.posteriors import Curvature, Posterior
 from amends.remember import Data, Laplace, Predictions
 
 
-def plain(raw: Tensor, log_p: Tensor) -> Tensor:
+def plain(raw: Tensor, loss: Tensor) -> Tensor:
     """r̃ as it is, Eq. final_influence_score."""
     return raw
 
 
-def by_loss(raw: Tensor, log_p: Tensor) -> Tensor:
+def by_loss(raw: Tensor, loss: Tensor) -> Tensor:
     """r̃ times the example's own loss: an example acted on the model only through its gradient,
     and a finite edit can push a well-fitted one far although it never pulled."""
-    return raw * -log_p
+    return raw * loss
 
 
 class Method(NamedTuple):
     """One row of the table: remember(train, remaining) → posterior, and an editor of it.
 
     `hold` is the share of the evidence kept out of the edit to decide where its path ends;
-    `weigh` turns r̃ and log p(z|θ̂) into the score; `learn` also inserts the failures when treating.
+    `weigh` turns r̃ and the example's loss (how far log p(z|θ̂) is below the best it could be) into
+    the score; `learn` also inserts the failures when treating.
     """
 
     remember: Callable[[Factor, Factor | None], Posterior]
@@ -165,9 +166,9 @@ class Default:
         method = weighted(functional() if remaining else ewc())
         return method._replace(hold=0.2) if failures >= 10 else method
 
-    def treating(self) -> Method:
+    def treating(self, seed: int = 0) -> Method:
         """Fine-tuning on what is kept."""
-        return fine_tune()
+        return fine_tune(seed=seed)
 
 
 def default() -> Default:

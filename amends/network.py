@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amends.data.examples import Examples, Inputs, each
-from amends.errors import BadInput
+from amends.errors import BadInput, first_line
 from amends.likelihoods import Likelihood
 from amends.params import Params
 
@@ -55,8 +55,12 @@ class Network:
             if not p.isfinite().all():
                 raise BadInput(f"NaN or infinity in the weights; model parameter {k}; load a model that trained")
         first = next(iter(trainable.values()))
-        where = first.device if device is None else torch.device(device)
-        module = deepcopy(model).to(where).eval()
+        try:
+            where = first.device if device is None else torch.device(device)
+            module = deepcopy(model).to(where).eval()
+        except (RuntimeError, AssertionError) as e:
+            what, where = ("device", device) if device is not None else ("model", type(model).__name__)
+            raise BadInput(f"the model cannot be copied to work on ({first_line(e)}); {what} {where}; check it") from e
         params = {k: p.detach().clone() for k, p in module.named_parameters() if k in trainable}
         for p in module.parameters():
             p.requires_grad_(False)
@@ -83,12 +87,12 @@ class Network:
         try:
             with torch.no_grad():
                 out = self.outputs(self.params, x)
-        except (RuntimeError, TypeError, IndexError, ValueError) as e:
-            if isinstance(e, BadInput):
-                raise
-            reason = str(e).strip().splitlines()[0]
+        except BadInput:
+            raise
+        except Exception as e:
+            reason = first_line(e)
             raise BadInput(f"the model cannot take these inputs ({reason}); {data.name}; check shape and dtype") from e
-        if len(out) != len(y):
+        if out.ndim == 0 or len(out) != len(y):
             raise BadInput(
                 f"the model returns {list(out.shape)} for a batch of {len(y)}, expected [batch, classes]; "
                 f"{data.name}; return one row per example"

@@ -2,33 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import numbers
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+import torch
 from torch import nn
 
 from amends.data.examples import Examples, examples, leaves
-from amends.errors import BadInput
+from amends.errors import BadInput, OutOfMemory, first_line
 from amends.factor import Factor
 from amends.likelihoods import as_likelihood
 from amends.network import Network
 
+P = ParamSpec("P")
+R = TypeVar("R")
 RESIDENT = 4 * 2**30  # bytes of data kept on an accelerator; more is sent batch by batch
 
 
 def prepare(model: nn.Module, likelihood: Any, device: Any, batch_size: int, **sets: Any) -> dict[str, Factor]:
     """A factor for each set that is not None, by name."""
-    if not isinstance(batch_size, int) or batch_size < 1:
+    if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
         raise BadInput(f"batch_size is {batch_size!r}; batch_size; give a whole number of 1 or more")
     network = Network.of(model, as_likelihood(likelihood), device)
-    given = {name: examples(data, name) for name, data in sets.items() if data is not None}
+    accepts = set(inspect.signature(model.forward).parameters)
+    given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}
     for data in given.values():
         network.check(data)
     resident = network.device.type != "cpu" and sum(map(_bytes, given.values())) <= RESIDENT
     return {
-        name: Factor.of(network, data.to(network.device) if resident else data, batch_size)
+        name: Factor.of(network, data.to(network.device) if resident else data, int(batch_size))
         for name, data in given.items()
     }
 
 
+def whole(seed: Any) -> int:
+    """A seed as torch and numpy take it."""
+    if not isinstance(seed, numbers.Integral) or seed < 0:
+        raise BadInput(f"seed is {seed!r}; seed; give a whole number of 0 or more")
+    return int(seed)
+
+
 def _bytes(data: Examples) -> int:
     return sum(leaf.element_size() * leaf.numel() for leaf in leaves(data.x))
+
+
+def entry(function: Callable[P, R]) -> Callable[P, R]:
+    """A door of the library: derivatives are on inside, and a lack of memory is said in our words."""
+
+    @wraps(function)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            with torch.inference_mode(False), torch.no_grad():
+                return function(*args, **kwargs)
+        except torch.OutOfMemoryError as e:
+            raise OutOfMemory(f"{first_line(e)}; {function.__name__}; give a smaller batch_size") from e
+
+    return inside

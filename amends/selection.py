@@ -44,6 +44,8 @@ def indices(causes: Any, size: int) -> np.ndarray:
         raise BadInput(
             f"causes hold {given.dtype} of shape {list(given.shape)}; causes; give integer positions or a mask"
         )
+    if given.shape == (size,) and size > 2 and set(np.unique(given).tolist()) <= {0, 1}:
+        raise BadInput("causes look like a mask of 0 and 1; causes; pass it as booleans, or give positions")
     outside = given[(given < 0) | (given >= size)]
     if len(outside):
         raise BadInput(

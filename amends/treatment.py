@@ -13,7 +13,7 @@ from amends.factor import Factor
 from amends.methods import Default, Method
 from amends.params import Params
 from amends.posteriors import Posterior
-from amends.prepare import prepare
+from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.selection import indices
 
@@ -28,6 +28,7 @@ def treatment(
     return follow(editor(q, evidence), watch, progress=progress)
 
 
+@entry
 def treat(
     model: nn.Module,
     train: Any,
@@ -49,11 +50,13 @@ def treat(
     it ends where most of them are right. They are learned from only by a method that says so.
     """
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
-    whole = given["train"]
-    at = indices(causes, len(whole))
+    data = given["train"]
+    at = indices(causes, len(data))
     with Progress.shown(progress) as shown:
-        theta = treated(whole, at, given.get("failures"), given.get("remaining"), method, shown)
-    return whole.network.module_with(theta, model)
+        if method is None or isinstance(method, Default):
+            method = (method or Default()).treating(whole(seed))
+        theta = treated(data, at, given.get("failures"), given.get("remaining"), method, shown)
+    return data.network.module_with(theta, model)
 
 
 def treated(
@@ -61,13 +64,11 @@ def treated(
     causes: np.ndarray,
     failures: Factor | None,
     remaining: Factor | None,
-    method: Method | Default | None,
+    method: Method,
     progress: Progress,
     keep: tuple[Factor, ...] = (),
 ) -> Params:
     """`treat`, once model and data have been made into evidence."""
-    if method is None or isinstance(method, Default):
-        method = (method or Default()).treating()
     if not isinstance(method, Method):
         raise BadInput(f"method is {method!r}; treat; pass one that treats, for example amends.methods.newton()")
     if len(causes) == len(train):

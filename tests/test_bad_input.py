@@ -48,6 +48,19 @@ class Exploding(nn.Linear):
         return super().forward(x) * torch.where(x[:, :1] > 10, torch.inf, 1.0)
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.read, self.out = nn.LSTM(2, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.out(self.read(x)[0][:, -1])
+
+
+def recurrent(n=12):
+    return torch.randn(n, 4, 2), torch.randint(0, 3, (n,))
+
+
 def frozen():
     net = model()
     for p in net.parameters():
@@ -107,6 +120,30 @@ CASES = {
     "one failure": (lambda: amends.repair(model(), data(), data(1)), "cannot be split"),
     "holdout of all": (lambda: amends.repair(model(), data(), data(4), holdout=1.0), "holdout is 1.0"),
     "groups of another set": (lambda: amends.repair(model(), data(), data(4), group_by=[1]), "group_by has shape"),
+    "mask of zeros and ones": (
+        lambda: amends.treat(model(), data(), np.array([0, 1] * 6, dtype=np.uint8)), "look like a mask"),
+    "removal that is no number": (lambda: amends.repair(model(), data(), data(4), remove="10"), "remove is '10'"),
+    "holdout that is no number": (lambda: amends.repair(model(), data(), data(4), holdout="a"), "holdout is 'a'"),
+    "device that is not there": (lambda: amends.identify(model(), data(), data(3), device="banana"), "device banana"),
+    "method that was not called": (
+        lambda: amends.identify(model(), data(), data(3), method=amends.methods.ewc), r"amends.methods.ewc\(\)"),
+    "scores of another set": (
+        lambda: amends.identify(model(), data(), data(3), method=lambda t, f: torch.zeros(3)), r"returns \[3\]"),
+    "loss that was summed": (
+        lambda: amends.identify(model(), data(), data(3), likelihood=lambda o, t: -nn.functional.cross_entropy(o, t)),
+        "one log-likelihood per example"),
+    "soft labels that are none": (
+        lambda: amends.identify(model(), (data()[0], data()[0][:, :3]), data(3)), "do not sum to 1"),
+    "one number for a label": (lambda: amends.identify(model(), (data()[0], 3), data(3)), "cannot be read as"),
+    "ragged inputs": (
+        lambda: amends.identify(model(), [(torch.zeros(4), 0), (torch.zeros(5), 1), (torch.zeros(4), 1)], data(3)),
+        "cannot be stacked"),
+    "two kinds of labels": (
+        lambda: amends.treat(model(), (data()[0], torch.eye(3)[data()[1]]), [1], failures=data(3),
+                             method=amends.methods.fine_tune(learn=True)), "are of two kinds"),
+    "no forward derivative": (
+        lambda: amends.identify(Recurrent(), recurrent(), recurrent(3), method=amends.methods.grad_dot()),
+        "without a forward derivative"),
     "learning from nothing": (
         lambda: amends.treat(model(), data(), [1], method=amends.methods.fine_tune(learn=True)), "pass failures"),
 }  # fmt: skip
@@ -187,3 +224,21 @@ def test_other_errors_have_their_codes(command, capsys):
     assert code_of(ValueError("no error of ours")) == 70
     assert isinstance(errors.DiskError("x"), OSError)
     assert isinstance(errors.OutOfMemory("x"), MemoryError)
+
+
+def test_a_recurrent_model_can_be_edited():
+    """No rule and no batching rule for an LSTM: its gradients are taken one example at a time."""
+    found = amends.identify(Recurrent(), recurrent(), recurrent(3), method=amends.methods.ewc())
+    assert np.isfinite(found.scores).all()
+
+
+def test_no_arguments_show_the_help(capsys):
+    assert run([]) == 0
+    assert "Usage: amends" in capsys.readouterr().out
+
+
+def test_debug_shows_the_traceback(command, capsys):
+    assert command(CASES["empty failures"][0]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert run(["demo", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err

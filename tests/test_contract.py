@@ -271,3 +271,110 @@ def test_other_likelihoods():
     soft = amends.identify(net, (x, torch.eye(3)[y]), (x[:5], y[:5]), method=amends.methods.loss())
     hard = amends.identify(net, (x, y), (x[:5], y[:5]), method=amends.methods.loss())
     assert np.allclose(soft.scores, hard.scores, rtol=1e-5)
+
+
+def test_a_user_s_own_loss_works_with_every_default(digits):
+    """A prediction anchor must not ask the user's function for soft targets."""
+    net, train, failures, remaining, _ = digits
+    weights = torch.linspace(1, 2, 10)
+    for mine in (
+        lambda o, t: -nn.functional.nll_loss(o.log_softmax(-1), t, reduction="none"),
+        lambda o, t: -weights[t] * nn.functional.cross_entropy(o, t, reduction="none"),
+    ):
+        found = amends.identify(net, train, failures, remaining=remaining, likelihood=mine)
+        assert np.isfinite(found.scores).all()
+
+
+def test_weighing_by_loss_keeps_the_sign_where_densities_exceed_one():
+    torch.manual_seed(0)
+    x = torch.randn(60, 4)
+    y = x.sum(1, keepdim=True)
+    net = nn.Linear(4, 1)
+    with torch.no_grad():
+        net.weight.fill_(1.0)
+        net.bias.fill_(0.05)
+    found = amends.identify(net, (x, y), (x[:6], y[:6] - 0.3), likelihood=amends.likelihoods.Gaussian(sigma=0.1))
+    assert (found.before > 0).all()
+    assert (np.sign(found.scores) == np.sign(found.raw)).all()
+
+
+def test_random_scores_do_not_repair(digits):
+    """More training fixes some failures whatever is removed; the verdict looks at the controls."""
+    net, train, failures, remaining, _ = digits
+    for seed in range(3):
+        result = amends.repair(net, train, failures, remaining, identify_with=amends.methods.random(seed), seed=seed)
+        assert result.verdict == "not repaired", result
+        assert result.metrics["removed"] == 0
+
+
+def test_a_floor_counts_from_where_the_model_was(digits):
+    net, train, failures, remaining, _ = digits
+    mixed = tuple(np.concatenate([a, b[:15]]) for a, b in zip(remaining, failures, strict=True))
+    result = amends.repair(net, train, tuple(f[15:] for f in failures), mixed, floor=0.03)
+    assert result.metrics["remaining"]["before"] < 0.995
+    assert result.verdict in ("repaired", "partly repaired"), result
+    assert result.metrics["remaining"]["after"] >= result.metrics["remaining"]["before"] - 0.03
+
+
+def test_keep_takes_part_in_the_choice_and_is_reported_as_it_is(digits):
+    net, train, failures, remaining, _ = digits
+    with torch.no_grad():
+        stubborn = (failures[0], net(failures[0]).argmax(1))  # must stay as wrong as it is
+    result = amends.repair(net, train, failures, remaining, keep=[stubborn], floor=0.05)
+    assert result.verdict == "not repaired"
+    assert result.metrics["keep"]["keep[0]"] == {"before": 1.0, "after": 1.0}
+
+
+def test_seeds_matter_and_numpy_numbers_are_numbers(digits):
+    net, train, failures, remaining, _ = digits
+    a, b, c = (amends.treat(net, train, [1, 2], seed=s, batch_size=np.int64(64))[0].weight for s in (0, 1, 1))
+    assert not torch.equal(a, b)
+    assert torch.equal(b, c)
+    result = amends.repair(net, train, failures, remaining, remove=np.int64(60), seed=np.int64(2))
+    assert result.metrics["curve"][1]["removed"] == 60
+    assert json.loads(json.dumps(result.metrics)) == result.metrics
+
+
+def test_named_columns_may_hold_more_than_the_model_takes():
+    torch.manual_seed(0)
+    dense, token, y = torch.randn(12, 4), torch.randint(0, 5, (12, 2)), torch.randint(0, 3, (12,))
+    rows = [
+        {"dense": d.tolist(), "token": t.tolist(), "text": "hello", "label": int(k)}
+        for d, t, k in zip(dense, token, y, strict=True)
+    ]
+    net = TwoInputs()
+    method = amends.methods.grad_dot()
+    a = amends.identify(net, rows, rows[:3], method=method).scores
+    b = amends.identify(net, ({"dense": dense, "token": token}, y), ((dense[:3], token[:3]), y[:3]), method=method)
+    assert np.allclose(a, b.scores, rtol=1e-5)
+    listed = [(d.tolist(), int(k)) for d, k in zip(dense, y, strict=True)]
+    assert len(amends.identify(nn.Linear(4, 3), listed, listed[:3], method=method).scores) == 12
+    turned = dense.numpy()[:, ::-1]
+    assert len(amends.identify(nn.Linear(4, 3), (turned, y), (turned[:3], y[:3]), method=method).scores) == 12
+    narrow = y.to(torch.uint8)
+    assert len(amends.identify(nn.Linear(4, 3), (dense, narrow), (dense[:3], narrow[:3])).scores) == 12
+
+
+def test_several_labels_and_regression_can_be_repaired():
+    torch.manual_seed(0)
+    x = torch.randn(120, 4)
+    labels = (x[:, :1] > 0).float()
+    for likelihood, y, wrong in (
+        (amends.likelihoods.Bernoulli(), labels, 1 - labels),
+        (amends.likelihoods.Gaussian(0.5), x.sum(1, keepdim=True), x.sum(1, keepdim=True) + 5),
+    ):
+        net = nn.Linear(4, 1)
+        result = amends.repair(net, (x, y), (x[:20], wrong[:20]), (x[20:60], y[20:60]), likelihood=likelihood, remove=5)
+        assert {"query", "holdout", "remaining", "overall"} <= set(result.metrics)
+        frame = result.influence.frame()
+        given = frame.sort_values("index")["given"].to_numpy(dtype=float)
+        assert np.allclose(given, y[:, 0].numpy(), atol=1e-6)
+
+
+def test_in_inference_mode_and_in_half_precision(digits):
+    net, train, failures, remaining, _ = digits
+    with torch.inference_mode():
+        assert np.isfinite(amends.identify(net, train, failures, method=amends.methods.ewc()).scores).all()
+    half = nn.Sequential(nn.Linear(64, 10)).to(torch.bfloat16)
+    result = amends.repair(half, train, failures, remaining, remove=10)
+    assert result.model[0].weight.dtype == torch.bfloat16

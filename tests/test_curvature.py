@@ -323,3 +323,13 @@ def test_cg_says_so_when_it_does_not_get_there():
     precision = CG(damping=1e-12, tolerance=1e-14, steps=2)(data, data.network.params)
     with pytest.raises(NotConverged, match="raise the damping"):
         precision.solve(data.network.params)
+
+
+@pytest.mark.parametrize("make", [Diagonal, Dense, Kronecker], ids=lambda c: c.__name__)
+def test_never_below_the_prior(make):
+    """Taking away more than there is leaves λ, not negative curvature."""
+    data, _ = world("linear", torch.float64)
+    theta = data.network.params
+    shape = make(Empirical(), prior=0.5)
+    left = shape(data[:3], theta).plus(shape(data, theta), -1.0)
+    assert float(torch.linalg.eigvalsh(left.dense()).min()) > 0.5 - 1e-9

@@ -47,9 +47,11 @@ class Lazy(click.Group):
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="amends")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def cli(debug: bool) -> None:
-    """Find the training data behind a model's failures, and repair the model by making it forget them."""
+def cli() -> None:
+    """Find the training data behind a model's failures, and repair the model by making it forget them.
+
+    With --debug anywhere, an error shows its traceback.
+    """
 
 
 class Terminated(BaseException):
@@ -72,7 +74,9 @@ def run(args: list[str]) -> int:
     """The whole program, without leaving Python."""
     debug = "--debug" in args
     try:
-        result = cli.main(args=args, prog_name="amends", standalone_mode=False)
+        result = cli.main(
+            args=[a for a in args if a != "--debug"] or ["--help"], prog_name="amends", standalone_mode=False
+        )
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as e:
         return e.exit_code

@@ -7,6 +7,7 @@ bypassed, an input changed in place, all are found there and take the slow, gene
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -177,7 +178,8 @@ def general_grads(network: Network, theta: Params, x: Inputs, vector: Tensor, na
         return vjp(outputs, some)[1](vi[None])[0]
 
     try:
-        with transformable():
+        with transformable(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")  # slow, but still exact
             return vmap(one, chunk_size=max(1, 2**24 // max(1, sum(v.numel() for v in some.values()))))(x, vector)
     except RuntimeError:  # an operation without a batching rule
         rows = [one(each(x, lambda t, i=i: t[i]), vector[i]) for i in range(len(leaves(x)[0]))]

@@ -71,7 +71,16 @@ class DensePrecision:
         return unflatten(vectors @ (noise / values.sqrt()), self.like)
 
     def plus(self, other: DensePrecision, sign: float) -> DensePrecision:
-        return replace(self, data=self.data + sign * other.data)
+        return replace(self, data=nonnegative(self.data + sign * other.data))
+
+
+def nonnegative(matrix: Tensor) -> Tensor:
+    """The nearest matrix without negative curvature; the same one where there is none."""
+    values, vectors = torch.linalg.eigh(matrix)
+    low = values[..., :1]
+    if bool((low >= -1e-9 * values[..., -1:].abs()).all()):
+        return matrix
+    return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.mT
 
 
 @dataclass(frozen=True)

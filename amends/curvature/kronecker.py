@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 
 from amends.curvature import rules
 from amends.curvature.backprop import Call, Owned, Plan, forward, plan
+from amends.curvature.dense import nonnegative
 from amends.curvature.diagonal import DiagonalPrecision, diagonal, normal_like
 from amends.curvature.kinds import Empirical, Kind
 from amends.factor import Factor
@@ -114,8 +115,8 @@ class KroneckerPrecision:
         blocks = tuple(
             replace(
                 a,
-                inputs=a.inputs + sign * b.inputs,
-                grads=a.grads + sign * b.grads,
+                inputs=nonnegative(a.inputs + sign * b.inputs),
+                grads=nonnegative(a.grads + sign * b.grads),
                 count=a.count + sign * b.count,
             )
             for a, b in zip(self.blocks, other.blocks, strict=True)

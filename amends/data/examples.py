@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.errors import BadInput
+from amends.errors import BadInput, first_line
 
 Inputs = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 LABELS = ("label", "labels", "y", "target", "targets")
@@ -67,6 +67,11 @@ class Examples:
         return replace(self, x=each(self.x, lambda t: t.to(device)), rows=self.rows.to(device), y=self.y.to(device))
 
     def __add__(self, other: Examples) -> Examples:
+        if self.y.ndim != other.y.ndim:
+            raise BadInput(
+                f"labels of {self.name} and {other.name} are of two kinds; {other.name}; "
+                "give both as class indices, or both as probabilities"
+            )
         y, ids = torch.cat([self.y, other.y]), np.concatenate([self.ids, other.ids])
         name = self.name if self.name == other.name else f"{self.name} + {other.name}"
         if self.x is other.x:
@@ -81,20 +86,21 @@ class Examples:
         return Examples(x, torch.arange(len(ids), device=y.device), y, ids, name)
 
 
-def examples(data: Any, name: str, *, may_be_empty: bool = False) -> Examples:
+def examples(data: Any, name: str, *, accepts: set[str] | None = None) -> Examples:
     """Examples from a torch Dataset of (x, y), a pair of tensors or arrays, or named columns.
 
+    Of named columns those that `accepts` knows are inputs, or all that hold numbers.
     Checked here, so that nobody computes on them: lengths agree, nothing is NaN or infinite.
     """
     if isinstance(data, Examples):
         return data
-    x, y = _pair(data, name)
+    x, y = _pair(data, name, accepts or set())
     y = y if y.is_floating_point() else y.long()
     n = len(y)
     for leaf in leaves(x):
         if len(leaf) != n:
             raise BadInput(f"{len(leaf)} inputs but {n} labels; {name}; give one label per input")
-    if n == 0 and not may_be_empty:
+    if n == 0:
         raise BadInput(f"no examples; {name}; give at least one")
     for leaf in [*leaves(x), y]:
         if leaf.is_floating_point() and not leaf.isfinite().all():
@@ -104,19 +110,19 @@ def examples(data: Any, name: str, *, may_be_empty: bool = False) -> Examples:
     return Examples(x, torch.arange(n), y, first + np.arange(n, dtype=np.int64), name)
 
 
-def _pair(data: Any, name: str) -> tuple[Inputs, Tensor]:
+def _pair(data: Any, name: str, accepts: set[str]) -> tuple[Inputs, Tensor]:
     if isinstance(data, tuple | list) and len(data) == 2 and not _is_example(data[0]):
         return _inputs(data[0], name), _tensor(data[1], name)
     columns = getattr(data, "column_names", None)
     if columns is not None or isinstance(data, Mapping):
-        return _columns(data, list(columns if columns is not None else data), name)
+        return _columns(data, list(columns if columns is not None else data), name, accepts)
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
         items = [data[i] for i in range(len(data))]
         if not items:
             return torch.zeros(0), torch.zeros(0, dtype=torch.long)
         if isinstance(items[0], Mapping):
-            merged = {k: np.stack([np.asarray(item[k]) for item in items]) for k in items[0]}
-            return _columns(merged, list(merged), name)
+            merged = {k: [item[k] for item in items] for k in items[0]}
+            return _columns(merged, list(merged), name, accepts)
         if not (isinstance(items[0], tuple | list) and len(items[0]) == 2):
             raise BadInput(f"an item is {type(items[0]).__name__}, expected (x, y); {name}[0]; return a pair")
         return _stack([x for x, _ in items], name), _tensor([_scalar(y) for _, y in items], name)
@@ -135,12 +141,33 @@ def _scalar(y: Any) -> Any:
     return y.numpy() if isinstance(y, Tensor) else y
 
 
-def _columns(data: Any, names: Sequence[str], name: str) -> tuple[Inputs, Tensor]:
+def _columns(data: Any, names: Sequence[str], name: str, accepts: set[str]) -> tuple[Inputs, Tensor]:
     label = next((c for c in LABELS if c in names), None)
     if label is None:
         raise BadInput(f"no label column among {', '.join(names)}; {name}; name it one of {', '.join(LABELS)}")
-    rest = {c: _tensor(data[c][:] if not isinstance(data[c], Tensor) else data[c], name) for c in names if c != label}
-    return (next(iter(rest.values())) if len(rest) == 1 else rest), _tensor(data[label][:], name)
+    rest = [c for c in names if c != label]
+    known = [c for c in rest if c in accepts]
+    found = {
+        c: _tensor(_column(data, c), f"{name}.{c}") for c in known or rest if known or _is_numbers(_column(data, c))
+    }
+    if not found:
+        raise BadInput(f"no column of numbers among {', '.join(rest)}; {name}; tokenise or encode the inputs first")
+    only = len(found) == 1 and not known
+    return (next(iter(found.values())) if only else found), _tensor(_column(data, label), f"{name}.{label}")
+
+
+def _column(data: Any, name: str) -> Any:
+    values = data[name]
+    return values if isinstance(values, Tensor) else values[:]
+
+
+def _is_numbers(values: Any) -> bool:
+    if isinstance(values, Tensor):
+        return True
+    try:
+        return np.asarray(values).dtype.kind in "biuf"
+    except ValueError:
+        return False
 
 
 def _inputs(x: Any, name: str) -> Inputs:
@@ -154,18 +181,26 @@ def _stack(items: list[Any], name: str) -> Inputs:
     try:
         if isinstance(first, Mapping):
             return {str(k): torch.stack([torch.as_tensor(item[k]) for item in items]) for k in first}
-        if isinstance(first, tuple | list):
+        if isinstance(first, tuple):
             return tuple(torch.stack([torch.as_tensor(item[j]) for item in items]) for j in range(len(first)))
         return torch.stack([torch.as_tensor(item) for item in items])
     except (RuntimeError, TypeError) as e:
-        raise BadInput(f"inputs cannot be stacked ({e}); {name}; give inputs of one shape") from e
+        raise BadInput(f"inputs cannot be stacked ({first_line(e)}); {name}; give inputs of one shape") from e
 
 
 def _tensor(values: Any, name: str) -> Tensor:
     try:
-        if isinstance(values, Tensor):
-            return values.detach()
-        array = np.asarray(values)
-        return torch.as_tensor(array if array.flags.writeable else array.copy())
-    except (TypeError, ValueError) as e:
-        raise BadInput(f"cannot be read as numbers ({e}); {name}; give tensors or arrays") from e
+        if not isinstance(values, Tensor):
+            if isinstance(values, list) and values and isinstance(values[0], Tensor):
+                values = torch.stack(values)
+            else:
+                array = np.asarray(values)
+                array = np.ascontiguousarray(array) if array.ndim else array
+                values = torch.as_tensor(array if array.flags.writeable else array.copy())
+        if values.ndim == 0:
+            raise ValueError("a single number")
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise BadInput(
+            f"cannot be read as an array of numbers ({first_line(e)}); {name}; give tensors or arrays"
+        ) from e
+    return values.detach()

@@ -55,7 +55,7 @@ class Guard:
         return cls(tuple((share, share(start) - floor) for share in shares), inner)
 
     def __call__(self, posterior: Posterior) -> float | None:
-        if any(share(posterior) < least for share, least in self.kept):
+        if any(share(posterior) < least - 1e-9 for share, least in self.kept):
             return None
         return 0.0 if self.inner is None else self.inner(posterior)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.func import jvp
 
 from amends.editors.step import natural_gradient
+from amends.errors import BadInput
 from amends.factor import Factor, Term
 from amends.network import transformable
 from amends.params import Params, plus
@@ -32,8 +33,14 @@ class Linearised:
         return self.origin.settled
 
     def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
-        with transformable():
-            value, change = cast("tuple[Tensor, Tensor]", jvp(f, (self.origin.mean,), (self.direction,)))
+        try:
+            with transformable():
+                value, change = cast("tuple[Tensor, Tensor]", jvp(f, (self.origin.mean,), (self.direction,)))
+        except NotImplementedError as e:
+            raise BadInput(
+                "the model has an operation without a forward derivative (a recurrent layer has none); tangent; "
+                "use ewc or functional"
+            ) from e
         return (value + change)[None]
 
     def times(self, factor: Factor) -> list[Term]:

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
+from amends.errors import BadInput
 from amends.likelihoods.categorical import Categorical
 
 
@@ -43,6 +44,23 @@ class Likelihood(Protocol):
         """Whether each prediction counts as correct."""
         ...
 
+    def decide(self, outputs: Tensor) -> Tensor:
+        """The prediction a person would be shown."""
+        ...
+
+    def shown(self, targets: Tensor) -> Tensor:
+        """Targets in the same terms."""
+        ...
+
+    def ceiling(self, targets: Tensor) -> Tensor:
+        """The highest log-likelihood any outputs could give these targets, one an example."""
+        ...
+
+    @property
+    def family(self) -> Likelihood:
+        """The distribution the outputs belong to: what holds soft targets."""
+        ...
+
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         """Raise BadInput when outputs and targets cannot belong together."""
         ...
@@ -53,7 +71,8 @@ class Custom:
     """A caller's own log-likelihood (class weights, label smoothing, another loss).
 
     Training evidence goes through it; predictions, curvature of the outputs and correctness are
-    those of `like`, the family the outputs belong to.
+    those of `like`, the family the outputs belong to. For regression or several labels say so:
+    Custom(f, like=Gaussian()).
     """
 
     log_prob: Callable[[Tensor, Tensor], Tensor]
@@ -77,8 +96,28 @@ class Custom:
     def right(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return self.like.right(outputs, targets)
 
+    def decide(self, outputs: Tensor) -> Tensor:
+        return self.like.decide(outputs)
+
+    def shown(self, targets: Tensor) -> Tensor:
+        return self.like.shown(targets)
+
+    def ceiling(self, targets: Tensor) -> Tensor:
+        return self.like.ceiling(targets)
+
+    @property
+    def family(self) -> Likelihood:
+        return self.like.family
+
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         self.like.check(outputs, targets, name)
+        values = self.log_prob(outputs, targets[: len(outputs)].to(outputs.device))
+        if not isinstance(values, Tensor) or values.shape != (len(outputs),):
+            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise BadInput(
+                f"the likelihood returns {got} for {len(outputs)} examples, expected [{len(outputs)}]; likelihood; "
+                "return one log-likelihood per example (reduction='none')"
+            )
 
 
 def as_likelihood(given: Callable[[Tensor, Tensor], Tensor] | None) -> Likelihood:

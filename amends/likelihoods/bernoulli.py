@@ -34,6 +34,20 @@ class Bernoulli:
     def right(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return ((outputs > 0) == (targets > 0.5)).flatten(1).all(1)
 
+    def decide(self, outputs: Tensor) -> Tensor:
+        return (outputs > 0).long()
+
+    def shown(self, targets: Tensor) -> Tensor:
+        return (targets > 0.5).long()
+
+    def ceiling(self, targets: Tensor) -> Tensor:
+        y = targets.double()
+        return (torch.xlogy(y, y) + torch.xlogy(1 - y, 1 - y)).flatten(1).sum(1)
+
+    @property
+    def family(self) -> Bernoulli:
+        return self
+
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         if outputs.ndim != 2 or targets.shape[1:] != outputs.shape[1:]:
             raise BadInput(

@@ -38,15 +38,29 @@ class Categorical:
         return p * (vector - (p * vector).sum(-1, keepdim=True))
 
     def right(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        wanted = targets.argmax(-1) if targets.is_floating_point() else targets
-        return outputs.argmax(-1) == wanted
+        return self.decide(outputs) == self.shown(targets)
+
+    def decide(self, outputs: Tensor) -> Tensor:
+        return outputs.argmax(-1)
+
+    def shown(self, targets: Tensor) -> Tensor:
+        return targets.argmax(-1) if targets.is_floating_point() else targets
+
+    def ceiling(self, targets: Tensor) -> Tensor:
+        if targets.is_floating_point():
+            return torch.xlogy(targets, targets).sum(-1)
+        return torch.zeros(len(targets), device=targets.device)
+
+    @property
+    def family(self) -> Categorical:
+        return self
 
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         if outputs.ndim != 2 or outputs.shape[1] < 2:
             raise BadInput(
                 f"the model returns {list(outputs.shape)} for a batch of {len(outputs)}, "
                 f"expected [batch, classes] with 2 classes or more; {name}; "
-                "return one row of logits per example, or pass a likelihood that fits"
+                "return one row of logits per example, or pass a likelihood that fits, such as likelihoods.Gaussian()"
             )
         classes = outputs.shape[1]
         if targets.is_floating_point():
@@ -54,6 +68,12 @@ class Categorical:
                 raise BadInput(
                     f"soft labels have shape {list(targets.shape)}, expected [{len(targets)}, {classes}]; "
                     f"{name}; give class indices, or one probability per class"
+                )
+            bad = ((targets < 0).any(1) | ((targets.sum(1) - 1).abs() > 1e-3)).nonzero()
+            if len(bad):
+                raise BadInput(
+                    f"soft labels are negative or do not sum to 1; {name}[{int(bad[0])}]; "
+                    "give probabilities, or pass a likelihood that fits"
                 )
             return
         if targets.ndim != 1:

@@ -37,8 +37,10 @@ class Anchored:
         terms: list[Term] = [factor if self.data is None else self.data + factor]
         if self.inputs is not None:
             held = self.inputs.without(factor.deleted.ids)
-            belief = held.network.likelihood.belief(held.outputs(self.mean))
-            terms.append(replace(held, examples=held.examples.with_targets(belief)))
+            family = held.network.likelihood.family  # a caller's own loss need not know soft targets
+            belief = family.belief(held.outputs(self.mean))
+            network = replace(held.network, likelihood=family)
+            terms.append(replace(held, network=network, examples=held.examples.with_targets(belief)))
         if self.gaussian is not None:
             terms.append(self.gaussian.times(factor)[0])
         return terms
