@@ -75,6 +75,17 @@ class Attention(nn.Module):
         return self.out(self.attend(x, x, x, need_weights=False)[0].mean(1))
 
 
+class Recurrent(nn.Module):
+    """No rule, no batching rule."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.out = nn.LSTM(4, 3, batch_first=True), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.out(self.read(x)[0][:, -1])
+
+
 def pooled(*layers, width=3):
     return nn.Sequential(*layers, nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 3))
 
@@ -111,6 +122,7 @@ CASES = {
     "transposed convolution": (lambda: pooled(nn.ConvTranspose2d(2, 3, 3, stride=2)), IMAGE),
     "prelu": (lambda: nn.Sequential(nn.Linear(6, 5), nn.PReLU(5), nn.Linear(5, 3)), ROW),
     "attention": (Attention, (5, 4)),
+    "recurrent": (Recurrent, (5, 4)),
 }  # fmt: skip
 
 

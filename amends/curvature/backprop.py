@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import vjp, vmap
 
 from amends.curvature.rules import Rule, rule_for
-from amends.data.examples import Inputs, each, leaves
+from amends.data.examples import Inputs, each
 from amends.errors import BadInput
 from amends.factor import Factor
 from amends.network import Network, transformable
@@ -181,6 +181,15 @@ def general_grads(network: Network, theta: Params, x: Inputs, vector: Tensor, na
         with transformable(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "There is a performance drop")  # slow, but still exact
             return vmap(one, chunk_size=max(1, 2**24 // max(1, sum(v.numel() for v in some.values()))))(x, vector)
-    except RuntimeError:  # an operation without a batching rule
-        rows = [one(each(x, lambda t, i=i: t[i]), vector[i]) for i in range(len(leaves(x)[0]))]
-        return {k: torch.stack([r[k] for r in rows]) for k in names}
+    except RuntimeError:  # an operation torch.func does not know: plain autograd knows it
+        return _one_by_one(network, theta, x, vector, names)
+
+
+def _one_by_one(network: Network, theta: Params, x: Inputs, vector: Tensor, names: tuple[str, ...]) -> Params:
+    live = {k: theta[k].detach().requires_grad_() for k in names}
+    rows = []
+    with torch.enable_grad():
+        for i in range(len(vector)):
+            out = network.outputs({**theta, **live}, each(x, lambda t, i=i: t[i : i + 1]))
+            rows.append(torch.autograd.grad(out, list(live.values()), vector[i : i + 1], materialize_grads=True))
+    return {k: torch.stack([r[j] for r in rows]) for j, k in enumerate(names)}
