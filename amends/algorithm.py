@@ -11,10 +11,10 @@ import numpy as np
 from torch import nn
 
 from amends.conflicts import groups
-from amends.curve import CAUSES, ROUNDING, Curve, CurvePoint, share, sizes, smallest_good
+from amends.curve import CAUSES, Curve, CurvePoint, share, sizes, smallest_good
 from amends.data.splits import split
 from amends.errors import BadInput
-from amends.evaluation import Judged, interval, mcnemar, overall, predicted, right
+from amends.evaluation import Judged, interval, overall, predicted, right
 from amends.factor import Factor
 from amends.influence import Influence, identified
 from amends.methods import Default, Method, Scorer
@@ -23,14 +23,10 @@ from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.selection import fraction, top
 from amends.treatment import treated
+from amends.verdict import NOT, chance, floors_of, verdict_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
-FLOOR = 0.01  # what `remaining` may lose against the control that removes nothing, when the user does not say
-ENOUGH = 0.5  # share of the holdout failures that must be right for "repaired"
-TELLING = 6  # fewer failures than this cannot reach p = 0.05 whatever happens
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,7 +135,9 @@ def repair(
         curve = Curve(treat, order, query, judged, guard, judge, keeping, seed)
         shown.say("control: nothing removed")
         points = [curve.nothing()]
-        floors = _floors(points[0], floor, share(guard, start), share(judge, start), [share(k, start) for k in keeping])
+        floors = floors_of(
+            points[0], floor, share(guard, start), share(judge, start), [share(k, start) for k in keeping]
+        )
         if asked is None:
             counts = sizes(len(data), min(int((found.scores > 0).sum()), len(data) - 1))
             shown.say("trying how many to remove")
@@ -155,8 +153,8 @@ def repair(
     after = start if chosen is None else chosen.theta
     totals = len(failed), 0 if rest is None else len(rest)
     metrics = _judge(query, judged, judge, start, after, *totals)
-    metrics["p_value"] = _chance(judged if len(judged) else query, points[0].theta, after)
-    verdict, reason = _verdict(metrics, floors, chosen, points, bool(counts), treat_with.learn)
+    metrics["p_value"] = chance(judged if len(judged) else query, points[0].theta, after)
+    verdict, reason = verdict_of(metrics, floors, chosen, points, bool(counts), treat_with.learn)
     if verdict == NOT:
         after = start
         metrics |= _judge(query, judged, judge, start, after, *totals)
@@ -184,31 +182,6 @@ def repair(
         at_query,
         named[at_query],
     )
-
-
-@dataclass(frozen=True)
-class Floors:
-    """The least share that must stay right: in the half of remaining that guards, in the half that
-    judges, and in each set to keep. `slack` is the noise the judging half is allowed."""
-
-    guard: float
-    judge: float
-    keep: tuple[float, ...]
-    slack: float
-
-
-def _floors(
-    nothing: CurvePoint, floor: float | None, guard: float | None, judge: float | None, keep: list[float | None]
-) -> Floors:
-    """A floor the user gives counts from where the model was, and holds strictly; ours counts from
-    the control that removes nothing, which moves too, and allows for noise."""
-    if floor is not None:
-        least = [0.0 if before is None else before - float(floor) for before in (guard, judge, *keep)]
-        return Floors(least[0], least[1], tuple(least[2:]), 0.0)
-    at_guard = 0.0 if nothing.guard is None else nothing.guard
-    at_judge = 0.0 if nothing.remaining is None else nothing.remaining
-    kept = tuple((before or 0.0) - FLOOR for before in keep)
-    return Floors(at_guard - FLOOR, at_judge - FLOOR, kept, 1.64)
 
 
 def _removal(remove: Any, size: int) -> int | None:
@@ -274,48 +247,6 @@ def _judge(
     sets = {"query": q, "holdout": h} | ({} if r is None else {"remaining": r})
     out["intervals"] = {name: interval(float(s.after.mean()), len(s.after)) for name, s in sets.items() if len(s.after)}
     return out
-
-
-def _chance(judged: Factor, control: Params, after: Params) -> float:
-    """Exact McNemar test of the repair against going on with nothing removed: how likely luck is."""
-    pair = Judged(right(judged, control), right(judged, after))
-    return mcnemar(pair.fixed, pair.broken)
-
-
-def _verdict(
-    metrics: dict[str, Any],
-    floors: Floors,
-    chosen: CurvePoint | None,
-    points: list[CurvePoint],
-    tried: bool,
-    learn: bool,
-) -> tuple[str, str]:
-    """In words, from what was not searched with."""
-    on = "holdout" if metrics["holdout"]["n"] else "query"
-    judged, rest = metrics[on], metrics["remaining"]
-    if not tried:
-        return NOT, "no training example stands against these failures: the data does not explain them"
-    if chosen is None:
-        return NOT, f"no number of removed examples keeps {floors.guard:.3f} of remaining and every set to keep right"
-    if rest is not None and rest["n"]:
-        noise = floors.slack * (max(0.0, floors.judge * (1 - floors.judge)) / rest["n"]) ** 0.5
-        if rest["after"] < floors.judge - noise - ROUNDING:
-            return NOT, f"only {rest['after']:.3f} of remaining would stay right, below {floors.judge:.3f}"
-    for i, (after, least) in enumerate(zip(chosen.kept, floors.keep, strict=True)):
-        if after < least - ROUNDING:
-            return NOT, f"only {after:.3f} of keep[{i}] would stay right, below {least:.3f}"
-    if metrics["overall"]["after"] <= metrics["overall"]["before"] or judged["after"] <= judged["before"]:
-        return NOT, "removing these examples does not help: the data does not explain these failures"
-    controls = [p for p in points if p.by != CAUSES and p.removed in (0, chosen.removed)]
-    best = max((p.holdout if on == "holdout" else p.query) or 0.0 for p in controls)
-    if not learn and judged["after"] <= best:
-        return NOT, f"a control does as well ({best:.3f} of {on}): the data does not explain these failures"
-    if not learn and metrics["p_value"] > 0.05 and judged["n"] >= TELLING:
-        return NOT, f"the gain over removing nothing may be chance (p = {metrics['p_value']:.2f})"
-    few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
-    if judged["after"] >= ENOUGH:
-        return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and what worked still works{few}"
-    return PARTLY, f"{judged['after']:.0%} of the {on} failures are right, short of {ENOUGH:.0%}{few}"
 
 
 def _row(point: CurvePoint) -> dict[str, Any]:

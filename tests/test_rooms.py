@@ -13,7 +13,7 @@ ROOT = Path(amends.__file__).parent
 ROOMS = [
     "errors", "params", "progress", "data", "likelihoods", "network", "factor", "posteriors", "curvature", "remember",
     "climb", "editors", "baselines", "methods", "prepare", "ratio", "selection", "evaluation", "conflicts", "influence",
-    "treatment", "curve", "algorithm", "frames", "runs", "report", "demo", "cli",
+    "treatment", "curve", "verdict", "algorithm", "frames", "runs", "report", "demo", "cli",
 ]  # fmt: skip
 MATHEMATICS = ROOMS[: ROOMS.index("algorithm") + 1]
 
