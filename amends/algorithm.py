@@ -135,9 +135,7 @@ def repair(
         curve = Curve(treat, order, query, judged, guard, judge, keeping, seed)
         shown.say("control: nothing removed")
         points = [curve.nothing()]
-        floors = floors_of(
-            points[0], floor, share(guard, start), share(judge, start), [share(k, start) for k in keeping]
-        )
+        floors = floors_of(points[0], floor, [share(f, start) for f in (guard, judge, *keeping)])
         if asked is None:
             counts = sizes(len(data), min(int((found.scores > 0).sum()), len(data) - 1))
             shown.say("trying how many to remove")
@@ -172,16 +170,8 @@ def repair(
         "keep": {name: {"before": share(given[name], start), "after": share(given[name], after)} for name in kept},
         "seed": seed,
     }  # fmt: skip
-    return Repair(
-        data.network.module_with(after, model),
-        metrics,
-        found,
-        removed,
-        tuple(points),
-        after,
-        at_query,
-        named[at_query],
-    )
+    repaired = data.network.module_with(after, model)
+    return Repair(repaired, metrics, found, removed, tuple(points), after, at_query, named[at_query])
 
 
 def _removal(remove: Any, size: int) -> int | None:

@@ -13,7 +13,7 @@ from amends.params import Params
 REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
 FLOOR = 0.01  # what `remaining` may lose against the control that removes nothing, when the user does not say
 ENOUGH = 0.5  # share of the holdout failures that must be right for "repaired"
-TELLING = 6  # fewer failures than this cannot reach p = 0.05 whatever happens
+TELLING = 20  # with fewer failures to judge with, a test says little either way, and the verdict says that
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,18 @@ class Floors:
     slack: float
 
 
-def floors_of(
-    nothing: CurvePoint, floor: float | None, guard: float | None, judge: float | None, keep: list[float | None]
-) -> Floors:
-    """A floor the user gives counts from where the model was, and holds strictly; ours counts from
-    the control that removes nothing, which moves too, and allows for noise."""
-    if floor is not None:
-        least = [0.0 if before is None else before - float(floor) for before in (guard, judge, *keep)]
-        return Floors(least[0], least[1], tuple(least[2:]), 0.0)
-    at_guard = 0.0 if nothing.guard is None else nothing.guard
-    at_judge = 0.0 if nothing.remaining is None else nothing.remaining
-    kept = tuple((before or 0.0) - FLOOR for before in keep)
-    return Floors(at_guard - FLOOR, at_judge - FLOOR, kept, 1.64)
+def floors_of(nothing: CurvePoint, floor: float | None, before: list[float | None]) -> Floors:
+    """From the shares right before, in the order of the fields (guard, judge, then each to keep).
+
+    A floor the user gives counts from where the model was, and holds strictly; ours counts from the
+    control that removes nothing, which moves too, and allows for noise.
+    """
+    allowed = FLOOR if floor is None else float(floor)
+    start = [0.0 if share is None else share for share in before]
+    if floor is None:
+        start[:2] = [0.0 if share is None else share for share in (nothing.guard, nothing.remaining)]
+    least = [share - allowed for share in start]
+    return Floors(least[0], least[1], tuple(least[2:]), 1.64 if floor is None else 0.0)
 
 
 def chance(judged: Factor, control: Params, after: Params) -> float:
