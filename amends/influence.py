@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def finite(values: Tensor, what: str, name: str) -> np.ndarray:
     return array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Influence:
     """Scores of D, in its order: higher is more harmful to the failures.
 
@@ -53,13 +53,18 @@ class Influence:
     scores: np.ndarray
     raw: np.ndarray
     before: np.ndarray
-    train: Factor = field(repr=False)
-    failures: Factor = field(repr=False)
-    start: Posterior = field(repr=False)
-    edited: Posterior | None = field(repr=False, default=None)
+    train: Factor
+    failures: Factor
+    start: Posterior
+    edited: Posterior | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def __repr__(self) -> str:
+        first = ", ".join(f"{i}: {self.scores[i]:.3g}" for i in np.argsort(-self.scores, kind="stable")[:5])
+        harmful = int((self.scores > 0).sum())
+        return f"Influence of {len(self)} examples on {len(self.failures)} failures; {harmful} above 0; highest {first}"
 
     def top(self, k: int) -> np.ndarray:
         """Indices of the k most harmful, most harmful first."""
@@ -144,7 +149,8 @@ def identified(
             raise BadInput(f"the method returns {list(scores.shape)}, expected [{len(train)}]; method; one score each")
     else:
         named = getattr(method, "__name__", repr(method))
-        raise BadInput(f"method is {named}; method; pass one of amends.methods, for example amends.methods.ewc()")
+        known = ", ".join(f"{k}()" for k in BY_NAME)
+        raise BadInput(f"method is {named}; method; pass an object of amends.methods: {known}")
     return Influence(
         finite(scores, "the score", "train"), finite(raw, "the score", "train"), finite(before, "the score", "train"),
         train, failures, q, edited,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -14,7 +15,7 @@ from torch import nn
 from amends.data.examples import Examples, examples, leaves
 from amends.errors import BadInput, OutOfMemory, first_line
 from amends.factor import Factor
-from amends.likelihoods import as_likelihood
+from amends.likelihoods import Categorical, as_likelihood
 from amends.network import Network
 
 P = ParamSpec("P")
@@ -31,11 +32,25 @@ def prepare(model: nn.Module, likelihood: Any, device: Any, batch_size: int, **s
     given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}
     for data in given.values():
         network.check(data)
+    _warn_of_probabilities(network, given["train"])
     resident = network.device.type != "cpu" and sum(map(_bytes, given.values())) <= RESIDENT
     return {
         name: Factor.of(network, data.to(network.device) if resident else data, int(batch_size))
         for name, data in given.items()
     }
+
+
+def _warn_of_probabilities(network: Network, train: Examples) -> None:
+    if not isinstance(network.likelihood.family, Categorical):
+        return
+    x, _ = train.fetch(0, min(8, len(train)))
+    out = network.outputs(network.params, x).float()
+    if len(out) > 1 and bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < 1e-4).all()):
+        warnings.warn(
+            "the model's outputs look like probabilities; logits are expected, so take its last softmax away "
+            "or pass a likelihood that takes the logarithm itself",
+            stacklevel=4,
+        )
 
 
 def whole(seed: Any) -> int:

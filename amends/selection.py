@@ -33,6 +33,8 @@ def positive(scores: np.ndarray) -> np.ndarray:
 
 def indices(causes: Any, size: int) -> np.ndarray:
     """Causes as unique integer positions, from positions or from a boolean mask over train."""
+    if "index" in getattr(causes, "columns", ()):  # result.causes, or a part of it
+        causes = causes["index"]
     given = np.asarray(causes.cpu() if hasattr(causes, "cpu") else causes)
     if given.dtype == bool:
         if given.shape != (size,):

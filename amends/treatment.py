@@ -83,7 +83,12 @@ def treated(
         inner = Right(failures) if failures is not None and len(failures) else None
         watch = Guard.since(q, [*kept, *keep], FLOOR, inner)
     after = treatment(
-        q, method.editor, train[causes], watch, failures if method.learn else None, progress.counter("forgetting")
+        q,
+        method.editor,
+        train[causes],
+        watch,
+        failures if method.learn else None,
+        progress.counter(f"forgetting {len(causes)}"),
     )
     for k, v in after.mean.items():
         if not v.isfinite().all():

@@ -58,6 +58,8 @@ def verdict_of(
     """In words, from what was not searched with."""
     on = "holdout" if metrics["holdout"]["n"] else "query"
     judged, rest = metrics[on], metrics["remaining"]
+    if judged["before"] == 1.0:
+        return NOT, "all of the failures are right already; were failures and remaining swapped?"
     if not tried:
         return NOT, "no training example stands against these failures: the data does not explain them"
     if chosen is None:
@@ -79,5 +81,8 @@ def verdict_of(
         return NOT, f"the gain over removing nothing may be chance (p = {metrics['p_value']:.2f})"
     few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
     if judged["after"] >= ENOUGH:
-        return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and what worked still works{few}"
+        rest_says = "what worked was not looked at, since no remaining was given"
+        if rest is not None:
+            rest_says = "what worked still works"
+        return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and {rest_says}{few}"
     return PARTLY, f"{judged['after']:.0%} of the {on} failures are right, short of {ENOUGH:.0%}{few}"

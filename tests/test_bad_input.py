@@ -111,7 +111,7 @@ CASES = {
         lambda: amends.identify(model(), (torch.zeros(5, 9), torch.zeros(5).long()), data(3)), "cannot take these"),
     "no model": (lambda: amends.identify("model.pt", data(), data(3)), "expected a torch.nn.Module"),
     "no data": (lambda: amends.identify(model(), 7, data(3)), "cannot read a int; train"),
-    "method by name": (lambda: amends.identify(model(), data(), data(3), method="ewc"), "pass one of amends.methods"),
+    "method by name": (lambda: amends.identify(model(), data(), data(3), method="ewc"), "an object of amends.methods"),
     "method that does not treat": (
         lambda: amends.treat(model(), data(), [1], method=amends.methods.loss()), "that treats"),
     "anchor without remaining": (
@@ -126,7 +126,7 @@ CASES = {
     "holdout that is no number": (lambda: amends.repair(model(), data(), data(4), holdout="a"), "holdout is 'a'"),
     "device that is not there": (lambda: amends.identify(model(), data(), data(3), device="banana"), "device banana"),
     "method that was not called": (
-        lambda: amends.identify(model(), data(), data(3), method=amends.methods.ewc), r"amends.methods.ewc\(\)"),
+        lambda: amends.identify(model(), data(), data(3), method=amends.methods.ewc), r"amends.methods: .*ewc\(\)"),
     "scores of another set": (
         lambda: amends.identify(model(), data(), data(3), method=lambda t, f: torch.zeros(3)), r"returns \[3\]"),
     "loss that was summed": (
@@ -135,6 +135,10 @@ CASES = {
     "soft labels that are none": (
         lambda: amends.identify(model(), (data()[0], data()[0][:, :3]), data(3)), "do not sum to 1"),
     "one number for a label": (lambda: amends.identify(model(), (data()[0], 3), data(3)), "cannot be read as"),
+    "labels as text": (
+        lambda: amends.identify(model(), (data()[0], np.array(["a"] * 12)), data(3)), "labels of train"),
+    "labels as floats": (
+        lambda: amends.identify(model(), (data()[0], data()[1].float()), data(3)), "expected whole numbers; train"),
     "ragged inputs": (
         lambda: amends.identify(model(), [(torch.zeros(4), 0), (torch.zeros(5), 1), (torch.zeros(4), 1)], data(3)),
         "cannot be stacked"),

@@ -378,3 +378,28 @@ def test_in_inference_mode_and_in_half_precision(digits):
     half = nn.Sequential(nn.Linear(64, 10)).to(torch.bfloat16)
     result = amends.repair(half, train, failures, remaining, remove=10)
     assert result.model[0].weight.dtype == torch.bfloat16
+
+
+def test_tables_and_causes_as_pandas_gives_them(result, digits):
+    import pandas as pd
+
+    net, (x, y), failures, _, _ = digits
+    table = pd.DataFrame(x[:80].numpy()).rename(columns=str).assign(label=y[:80], note="text")
+    method = amends.methods.grad_dot()
+    expected = amends.identify(net, (x[:80], y[:80]), failures, method=method)
+    assert np.allclose(amends.identify(net, table, failures, method=method).scores, expected.scores, rtol=1e-5)
+    one = amends.treat(net, (x, y), result.causes)
+    two = amends.treat(net, (x, y), result.causes["index"].tolist())
+    assert torch.equal(one[0].weight, two[0].weight)
+    assert len(repr(expected)) < 300
+
+
+def test_what_a_stranger_gets_wrong_is_said(digits):
+    net, train, failures, remaining, _ = digits
+    swapped = amends.repair(net, train, remaining, failures)
+    assert swapped.verdict == "not repaired"
+    assert "swapped" in swapped.metrics["reason"]
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        amends.identify(nn.Sequential(net, nn.Softmax(1)), train, failures, method=amends.methods.loss())
+    alone = amends.repair(net, train, failures)
+    assert "still works" not in alone.metrics["reason"]

@@ -60,7 +60,11 @@ def show_demo(demo: Demo, out: Path) -> None:
                 f"{count}{mark}", _share(row["holdout"]), _share(control["holdout"]), _share(row["remaining"]),
                 _share(control["remaining"]),
             )  # fmt: skip
-    console.print(table, "")
+    console.print(table)
+    console.print(
+        "Each line goes on training on what is left; with 0 removed that alone fixes some failures, and with as many\n"
+        "removed at random too. What the causes add is the difference.\n"
+    )
 
     console.print(f"[bold]{metrics['verdict'].capitalize()}[/bold]: {metrics['reason']}.")
     h, r, o = metrics["holdout"], metrics["remaining"], metrics["overall"]

@@ -112,8 +112,10 @@ def examples(data: Any, name: str, *, accepts: set[str] | None = None) -> Exampl
 
 def _pair(data: Any, name: str, accepts: set[str]) -> tuple[Inputs, Tensor]:
     if isinstance(data, tuple | list) and len(data) == 2 and not _is_example(data[0]):
-        return _inputs(data[0], name), _tensor(data[1], name)
+        return _inputs(data[0], name), _tensor(data[1], f"labels of {name}")
     columns = getattr(data, "column_names", None)
+    if columns is None and hasattr(data, "to_numpy") and hasattr(data, "columns"):  # a pandas DataFrame
+        columns = data.columns
     if columns is not None or isinstance(data, Mapping):
         return _columns(data, list(columns if columns is not None else data), name, accepts)
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
@@ -152,8 +154,12 @@ def _columns(data: Any, names: Sequence[str], name: str, accepts: set[str]) -> t
     }
     if not found:
         raise BadInput(f"no column of numbers among {', '.join(rest)}; {name}; tokenise or encode the inputs first")
-    only = len(found) == 1 and not known
-    return (next(iter(found.values())) if only else found), _tensor(_column(data, label), f"{name}.{label}")
+    y = _tensor(_column(data, label), f"{name}.{label}")
+    if not known and len(found) == 1:
+        return next(iter(found.values())), y
+    if not known and all(t.ndim == 1 for t in found.values()):  # a table: one row of features an example
+        return torch.stack([t.to(torch.get_default_dtype()) for t in found.values()], 1), y
+    return found, y
 
 
 def _column(data: Any, name: str) -> Any:
@@ -195,10 +201,12 @@ def _tensor(values: Any, name: str) -> Tensor:
                 values = torch.stack(values)
             else:
                 array = np.asarray(values)
+                if array.dtype.kind in "USO":
+                    raise TypeError("it holds text or objects; map classes to 0, 1, 2, ...")
                 array = np.ascontiguousarray(array) if array.ndim else array
                 values = torch.as_tensor(array if array.flags.writeable else array.copy())
         if values.ndim == 0:
-            raise ValueError("a single number")
+            raise ValueError("it is a single number")
     except (TypeError, ValueError, RuntimeError) as e:
         raise BadInput(
             f"cannot be read as an array of numbers ({first_line(e)}); {name}; give tensors or arrays"

@@ -64,6 +64,8 @@ class Categorical:
             )
         classes = outputs.shape[1]
         if targets.is_floating_point():
+            if targets.ndim == 1:
+                raise BadInput(f"labels are {targets.dtype}, expected whole numbers; {name}; convert them to integers")
             if targets.ndim != 2 or targets.shape[1] != classes:
                 raise BadInput(
                     f"soft labels have shape {list(targets.shape)}, expected [{len(targets)}, {classes}]; "
