@@ -62,8 +62,8 @@ def show_demo(demo: Demo, out: Path) -> None:
             )  # fmt: skip
     console.print(table)
     console.print(
-        "Each line goes on training on what is left; with 0 removed that alone fixes some failures, and with as many\n"
-        "removed at random too. What the causes add is the difference.\n"
+        "Each line goes on training on what is left. That alone fixes some failures, with nothing removed or as "
+        "many at random; what the causes add is the difference.\n"
     )
 
     console.print(f"[bold]{metrics['verdict'].capitalize()}[/bold]: {metrics['reason']}.")

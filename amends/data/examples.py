@@ -114,8 +114,8 @@ def _pair(data: Any, name: str, accepts: set[str]) -> tuple[Inputs, Tensor]:
     if isinstance(data, tuple | list) and len(data) == 2 and not _is_example(data[0]):
         return _inputs(data[0], name), _tensor(data[1], f"labels of {name}")
     columns = getattr(data, "column_names", None)
-    if columns is None and hasattr(data, "to_numpy") and hasattr(data, "columns"):  # a pandas DataFrame
-        columns = data.columns
+    if columns is None and hasattr(data, "to_numpy"):  # a pandas DataFrame
+        columns = getattr(data, "columns", None)
     if columns is not None or isinstance(data, Mapping):
         return _columns(data, list(columns if columns is not None else data), name, accepts)
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
