@@ -13,8 +13,11 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 import amends
+from amends.climb import Adam
 from amends.data import flip_labels
+from amends.editors import follow
 from amends.evaluation import average_precision
+from amends.prepare import prepare
 
 
 @pytest.fixture(scope="module")
@@ -403,3 +406,25 @@ def test_what_a_stranger_gets_wrong_is_said(digits):
         amends.identify(nn.Sequential(net, nn.Softmax(1)), train, failures, method=amends.methods.loss())
     alone = amends.repair(net, train, failures)
     assert "still works" not in alone.metrics["reason"]
+
+
+def test_deletion_is_guarded_by_default(digits):
+    """An unlearning path that would break everything ends where remaining, or D∖C, still holds."""
+    net, train, failures, remaining, wrong = digits
+    fast = amends.methods.ewc(unlearn=Adam(rate=3e-3, epochs=20, every=1))
+    x, y = remaining[0], torch.as_tensor(remaining[1])
+
+    def share(model, x, y):
+        with torch.no_grad():
+            return float((model(x).argmax(1) == torch.as_tensor(y)).float().mean())
+
+    data = prepare(net, None, None, 256, train=train)["train"]
+    free = follow(fast.editor(fast.remember(data, None), -data[wrong]))
+    broken = data.network.module_with(free.mean, net)
+    assert share(broken, x, y) < 0.9, "unguarded it breaks what worked"
+    guarded = amends.treat(net, train, wrong, failures=failures, remaining=remaining, method=fast)
+    assert share(guarded, x, y) >= 0.98
+    assert not torch.equal(guarded[0].weight, net[0].weight)
+    alone = amends.treat(net, train, wrong, method=fast)
+    kept = ~wrong
+    assert share(alone, train[0][kept], train[1][kept]) >= share(net, train[0][kept], train[1][kept]) - 0.021

@@ -172,6 +172,26 @@ def test_weights_scale_the_curvature(case):
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_dense_in_single_precision(case):
+    data, x = world(case, torch.float32)
+    found = Dense()(data, data.network.params).dense()
+    rows = reference(data, x, "empirical")
+    expected = rows.T @ rows
+    assert_close(found.double(), expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kronecker_keeps_the_exact_diagonal_of_what_has_no_factors(case):
+    data, _ = world(case, torch.float64)
+    theta = data.network.params
+    kron, exact_diagonal = Kronecker(GGN())(data, theta), Diagonal(GGN())(data, theta).data
+    factored = {name for b in kron.blocks for name in (b.weight, b.bias) if name}
+    assert factored | set(kron.rest.data) == set(theta)
+    for name, value in kron.rest.data.items():
+        assert_close(value, exact_diagonal[name], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_dense_and_matrix_free(case):
     data, x = world(case, torch.float64)
     theta = data.network.params
