@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid
 
 from amends.data.examples import Examples, Inputs
 from amends.network import Network
-from amends.params import Params, flatten, plus, unflatten, zeros_like
+from amends.params import Params, flatten, unflatten, zeros_like
 
 
 class Term(Protocol):
@@ -97,13 +97,6 @@ class Factor:
         if not rows:
             return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
         return torch.cat(rows)
-
-    def sum(self, f: Callable[[Inputs, Tensor, Tensor], Params], zero: Params) -> Params:
-        """Σ over the batches of f(x, y, w)."""
-        total = zero
-        for _, x, y, w in self.tiles():
-            total = plus(total, f(x, y, w))
-        return total
 
     def per_example(self, theta: Params) -> Tensor:
         """log p(z|θ) of every example, unweighted."""

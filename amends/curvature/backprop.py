@@ -35,9 +35,9 @@ class Owned:
     names: dict[str, str]
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Call:
-    """One call of a layer in the forward pass."""
+    """One call of a layer in the forward pass; `intact` until its input is changed in place."""
 
     owned: Owned
     input: Tensor
@@ -78,7 +78,6 @@ def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned])
             if len(args) != 1 or not isinstance(args[0], Tensor) or not isinstance(output, Tensor):
                 return None
             call = Call(owned, args[0].detach(), args[0]._version)
-            call.version = call.input._version
             calls.append(call)
             output = output if output.requires_grad else output + start
             output.register_hook(lambda g: receiver[0](call, g.detach()))

@@ -1,8 +1,8 @@
 """How a layer's per-example weight gradients follow from its input a and output gradient g.
 
 Each rule returns gradients [batch, *shape] by the layer's own parameter names. `squared` sums
-their squares over the batch where that is cheaper than forming them, and `factors` lays a layer
-out as Kronecker factors see it.
+their squares over the batch, where it can without forming them; `unfolded` lays a convolution out
+as a product of matrices.
 """
 
 from __future__ import annotations
