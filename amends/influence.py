@@ -47,7 +47,7 @@ def finite(values: Tensor, what: str, name: str) -> np.ndarray:
 class Influence:
     """Scores of D, in its order: higher is more harmful to the failures.
 
-    `raw` is r̃ in nats, before any weighing. `before` and `after` are log p(z|θ) of each example.
+    `raw` is r̃ in nats, before any weighing; `before` is log p(z|θ̂) of each example.
     """
 
     scores: np.ndarray

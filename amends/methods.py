@@ -189,7 +189,10 @@ BY_NAME: dict[str, Callable[[], Method | Scorer | Default]] = {
     "loss": loss,
     "random": random,
 }
-TREAT_ONLY = ("fine_tune", "newton")
+TREAT_ONLY = (  # not offered for identifying on the command line: fine-tuning does it weakly, a step not at all
+    "fine_tune",
+    "newton",
+)
 
 __all__ = [
     "BY_NAME", "Default", "Method", "Scorer", "default", "ewc", "ewc_as_printed", "fine_tune", "functional",
