@@ -100,12 +100,10 @@ class Factor:
 
     def per_example(self, theta: Params) -> Tensor:
         """log p(z|θ) of every example, unweighted."""
-        with torch.no_grad():
-            return self.map(lambda x, y: self.network.log_prob(theta, x, y))
+        return self.map(lambda x, y: self.network.log_prob(theta, x, y))
 
     def outputs(self, theta: Params) -> Tensor:
-        with torch.no_grad():
-            return self.map(lambda x, _: self.network.outputs(theta, x))
+        return self.map(lambda x, _: self.network.outputs(theta, x))
 
     def value_and_grad(self, theta: Params) -> tuple[float, Params]:
         return self._value_and_grad(theta, lambda at, log_p, w: w * log_p)

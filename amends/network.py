@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amends.data.examples import Examples, Inputs, each
@@ -28,6 +29,30 @@ def transformable() -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def derivative(f: Callable[[Params], Tensor], theta: Params, along: Params) -> tuple[Tensor, Tensor]:
+    """f(θ) and J·v, with J the Jacobian of f at θ and v = `along`.
+
+    In one forward pass; a model with an operation that has no forward derivative (a recurrent
+    layer) takes two backward passes, and the memory of f's whole graph.
+    """
+    try:
+        with transformable():
+            return cast("tuple[Tensor, Tensor]", jvp(f, (theta,), (along,)))
+    except NotImplementedError:
+        return _by_two_backward_passes(f, theta, along)
+
+
+def _by_two_backward_passes(f: Callable[[Params], Tensor], theta: Params, along: Params) -> tuple[Tensor, Tensor]:
+    """J·v as the derivative of u ↦ (Jᵀu)·v."""
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # its recurrent layers differentiate once
+        live = {k: v.detach().requires_grad_() for k, v in theta.items()}
+        value = f(live)
+        u = torch.zeros_like(value, requires_grad=True)
+        back = torch.autograd.grad(value, list(live.values()), u, create_graph=True, materialize_grads=True)
+        projected = torch.stack([(b * along[k]).sum() for k, b in zip(live, back, strict=True)]).sum()
+        return value.detach(), torch.autograd.grad(projected, u, materialize_grads=True)[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -145,9 +145,6 @@ CASES = {
     "two kinds of labels": (
         lambda: amends.treat(model(), (data()[0], torch.eye(3)[data()[1]]), [1], failures=data(3),
                              method=amends.methods.fine_tune(learn=True)), "are of two kinds"),
-    "no forward derivative": (
-        lambda: amends.identify(Recurrent(), recurrent(), recurrent(3), method=amends.methods.grad_dot()),
-        "without a forward derivative"),
     "learning from nothing": (
         lambda: amends.treat(model(), data(), [1], method=amends.methods.fine_tune(learn=True)), "pass failures"),
 }  # fmt: skip
@@ -234,6 +231,22 @@ def test_a_recurrent_model_can_be_edited():
     """No rule and no batching rule for an LSTM: its gradients are taken one example at a time."""
     found = amends.identify(Recurrent(), recurrent(), recurrent(3), method=amends.methods.ewc())
     assert np.isfinite(found.scores).all()
+
+
+def test_a_recurrent_model_has_a_tangent():
+    """No forward derivative for an LSTM either: two backward passes give the same product."""
+    torch.manual_seed(0)
+    model, (x, y), (fx, fy) = Recurrent().double(), recurrent(), recurrent(3)
+    x, fx = x.double(), fx.double()
+    found = amends.identify(model, (x, y), (fx, fy), method=amends.methods.grad_dot()).scores
+
+    def gradient(x, y):
+        loss = nn.functional.cross_entropy(model(x), y, reduction="sum")
+        return torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, list(model.parameters()))])
+
+    toward = gradient(fx, fy)
+    expected = [-float(gradient(x[i : i + 1], y[i : i + 1]) @ toward) for i in range(len(x))]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_no_arguments_show_the_help(capsys):

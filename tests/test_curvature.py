@@ -8,7 +8,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.testing import assert_close
 
-from amends.curvature import CG, GGN, Dense, Diagonal, Empirical, Isotropic, Kronecker, Sampled
+from amends.curvature import CG, EKFAC, GGN, Damped, Dense, Diagonal, Empirical, Isotropic, Kronecker, Sampled
 from amends.curvature.backprop import plan
 from amends.errors import BadInput, NotConverged
 from amends.likelihoods import Categorical
@@ -185,7 +185,7 @@ def test_kronecker_keeps_the_exact_diagonal_of_what_has_no_factors(case):
     data, _ = world(case, torch.float64)
     theta = data.network.params
     kron, exact_diagonal = Kronecker(GGN())(data, theta), Diagonal(GGN())(data, theta).data
-    factored = {name for b in kron.blocks for name in (b.weight, b.bias) if name}
+    factored = {name for b in kron.blocks for name in (b.place.weight, b.place.bias) if name}
     assert factored | set(kron.rest.data) == set(theta)
     for name, value in kron.rest.data.items():
         assert_close(value, exact_diagonal[name], rtol=1e-10, atol=1e-12)
@@ -250,6 +250,55 @@ def _places(layer, a, g):
         patch = patch.reshape(layer.groups, -1)
         g_t = g[0][(slice(None), *place.tolist())].reshape(layer.groups, -1)
         yield torch.cat([patch, one], 1) if layer.bias is not None else patch, g_t
+
+
+@pytest.mark.parametrize("kind", [Empirical(), GGN()], ids=["empirical", "ggn"])
+@pytest.mark.parametrize("case", LAYERED)
+def test_ekfac_is_the_exact_diagonal_in_kronecker_s_basis(case, kind):
+    data, x = world(case, torch.float64)
+    theta = data.network.params
+    rows = reference(data, x, "ggn" if isinstance(kind, GGN) else "empirical")
+    for block in EKFAC(kind)(data, theta).blocks:
+        spectrum = block.spectrum
+        packed = torch.stack([block.place.pack(unflatten(row, theta)) for row in rows])
+        expected = (spectrum.basis_g.mT @ packed @ spectrum.basis_a).pow(2).sum(0)
+        assert_close(spectrum.values, expected, rtol=1e-9, atol=1e-12 * float(expected.max()))
+
+
+def test_ekfac_is_nearer_to_the_curvature_than_kronecker():
+    data, x = world("linear on a sequence", torch.float64)
+    theta = data.network.params
+    rows = reference(data, x, "ggn")
+    size = block_size = theta["0.weight"].numel() + theta["0.bias"].numel()
+    true = (rows.T @ rows)[:size, :block_size]
+    errors = [(k(GGN())(data, theta).dense()[:size, :size] - true).norm() for k in (EKFAC, Kronecker, Diagonal)]
+    assert errors[0] < errors[1]
+    assert errors[0] < errors[2]
+
+
+@pytest.mark.parametrize("shape", [Diagonal, Kronecker, EKFAC, Dense])
+def test_solve_undoes_the_product_and_edits_add_up(shape):
+    data, _ = world("linear", torch.float64)
+    theta = data.network.params
+    whole, part = shape(GGN(), prior=0.5)(data, theta), shape(GGN(), prior=0.5)(data[:4], theta)
+    vector = unflatten(torch.randn(flatten(theta).shape, dtype=torch.float64), theta)
+    assert_close(whole.solve(whole @ vector), vector, rtol=1e-9, atol=1e-9)
+    assert_close(whole.plus(whole, -1.0).dense(), 0.5 * torch.eye(len(flatten(theta)), dtype=torch.float64))
+    assert_close(whole.scaled(3.0).dense(), shape(GGN(), prior=0.5)(3.0 * data, theta).dense())
+    both = part.plus(shape(GGN(), prior=0.5)(data[4:], theta), 1.0)
+    if shape is not EKFAC:  # each part measures along its own directions, which are not those of the whole
+        assert_close(both.dense(), whole.dense())
+    assert_close(both.dense().trace(), whole.dense().trace(), rtol=1e-9 if shape is not Kronecker else 0.5, atol=0)
+
+
+@pytest.mark.parametrize("shape", [Diagonal, Kronecker, EKFAC, Dense])
+def test_damping_everywhere(shape):
+    data, _ = world("conv2d", torch.float64)
+    theta = data.network.params
+    plain, damped = shape(GGN())(data, theta), Damped(shape(GGN()), 0.1)(data, theta)
+    mean = float(plain.dense().diagonal().mean())
+    assert_close(damped.dense() - plain.dense(), 0.1 * mean * torch.eye(len(flatten(theta)), dtype=torch.float64))
+    assert damped.plus(damped, -1.0).prior == damped.prior
 
 
 def test_kronecker_is_exact_for_one_example():

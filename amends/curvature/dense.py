@@ -30,6 +30,11 @@ class DensePrecision:
     prior: float = 0.0
     damping: float = 1e-3
 
+    @property
+    def mean(self) -> float:
+        """Of the diagonal, without λ."""
+        return float(self.data.diagonal().mean())
+
     def dense(self) -> Tensor:
         return self.data + self.prior * torch.eye(len(self.data), dtype=self.data.dtype, device=self.data.device)
 
@@ -43,7 +48,7 @@ class DensePrecision:
         values = torch.where(silent, 0, values)
         if self.prior > 0:
             return values + self.prior, vectors, int(silent.sum())
-        floor = self.damping * float(self.data.diagonal().mean()) or 1.0
+        floor = self.damping * self.mean or 1.0
         return torch.where(silent, floor, values), vectors, int(silent.sum())
 
     @property
@@ -72,6 +77,9 @@ class DensePrecision:
 
     def plus(self, other: DensePrecision, sign: float) -> DensePrecision:
         return replace(self, data=nonnegative(self.data + sign * other.data))
+
+    def scaled(self, by: float) -> DensePrecision:
+        return replace(self, data=by * self.data)
 
 
 def nonnegative(matrix: Tensor) -> Tensor:

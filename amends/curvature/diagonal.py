@@ -31,20 +31,21 @@ class DiagonalPrecision:
         return {k: (d + self.prior) * vector[k] for k, d in self.data.items()}
 
     @cached_property
-    def _mean(self) -> float:
+    def mean(self) -> float:
+        """Of the diagonal, without λ."""
         return float(flatten(self.data).mean())
 
     @property
     def flat(self) -> int:
-        tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self._mean
+        tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self.mean
         return int(sum((d <= tiny).sum() for d in self.data.values()))
 
     @cached_property
     def _positive(self) -> Params:
         if self.prior > 0:
             return {k: d + self.prior for k, d in self.data.items()}
-        tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self._mean
-        floor = self.damping * self._mean or 1.0
+        tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self.mean
+        floor = self.damping * self.mean or 1.0
         return {k: torch.where(d <= tiny, floor, d) for k, d in self.data.items()}
 
     def solve(self, vector: Params) -> Params:
@@ -55,6 +56,9 @@ class DiagonalPrecision:
 
     def plus(self, other: DiagonalPrecision, sign: float) -> DiagonalPrecision:
         return replace(self, data={k: (d + sign * other.data[k]).clamp(min=0) for k, d in self.data.items()})
+
+    def scaled(self, by: float) -> DiagonalPrecision:
+        return replace(self, data={k: by * d for k, d in self.data.items()})
 
     def dense(self) -> Tensor:
         return torch.diag(flatten(self.data) + self.prior)

@@ -1,7 +1,8 @@
-"""Curvature never formed: products by Jacobians, and conjugate gradients to solve."""
+"""Curvature never formed: products by Jacobians, and a solver that needs nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,7 +14,7 @@ from amends.curvature.kinds import GGN, Kind, Sampled
 from amends.errors import NotConverged
 from amends.factor import Factor
 from amends.network import transformable
-from amends.params import Params, dot, flatten, plus, scaled, unflatten, zeros_like
+from amends.params import Params, flatten, plus, scaled, unflatten, zeros_like
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +29,7 @@ class ImplicitPrecision:
     kind: Kind
     prior: float
     damping: float
-    tolerance: float
-    steps: int
+    solver: Callable[[ImplicitPrecision, Params], Params]
 
     def __matmul__(self, vector: Params) -> Params:
         total = scaled(vector, self.prior)
@@ -37,47 +37,39 @@ class ImplicitPrecision:
             total = plus(total, _product(factor, theta, self.kind, vector), sign)
         return total
 
+    def lifted(self, vector: Params) -> Params:
+        """The product with what `solve` inverts."""
+        return plus(self @ vector, vector, self.shift)
+
     @cached_property
-    def _diagonal(self) -> Params:
+    def diagonal(self) -> Params:
         """An estimate with sampled labels: for the damping and as preconditioner."""
         factor, theta, _ = self.parts[0]
         return diagonal(factor, theta, Sampled())
 
-    @property
+    @cached_property
     def shift(self) -> float:
-        return 0.0 if self.prior > 0 else self.damping * float(flatten(self._diagonal).mean())
+        return 0.0 if self.prior > 0 else self.damping * float(flatten(self.diagonal).mean())
+
+    @property
+    def lift(self) -> float:
+        """The least curvature `solve` sees in any direction."""
+        return self.prior + self.shift
 
     @property
     def flat(self) -> int:
-        return int((flatten(self._diagonal) == 0).sum())
+        return int((flatten(self.diagonal) == 0).sum())
 
     def solve(self, vector: Params) -> Params:
-        """(P + shift)⁻¹ v by preconditioned conjugate gradients."""
-        lift = self.prior + self.shift
-        scale = {k: d + max(lift, 1e-12) for k, d in self._diagonal.items()}
-        found, residual = zeros_like(vector), vector
-        start = dot(vector, vector) ** 0.5
-        if start == 0:
-            return found
-        z = {k: residual[k] / scale[k] for k in scale}
-        direction, rz = z, dot(residual, z)
-        left = start
-        for _ in range(self.steps):
-            image = plus(self @ direction, direction, self.shift)
-            step = rz / dot(direction, image)
-            found, residual = plus(found, direction, step), plus(residual, image, -step)
-            left = dot(residual, residual) ** 0.5
-            if not left < float("inf"):
-                break
-            if left <= self.tolerance * start:
-                return found
-            z = {k: residual[k] / scale[k] for k in scale}
-            rz, old = dot(residual, z), rz
-            direction = plus(z, direction, rz / old)
-        raise NotConverged(
-            f"conjugate gradients stopped at {left / start:.1e} of the start, wanted {self.tolerance:.0e}; "
-            f"after {self.steps} steps; raise the damping or the number of steps"
-        )
+        """(P + shift)⁻¹ v, or NotConverged."""
+        return self.solver(self, vector)
+
+    def sampled(self, batch: int, noise: Generator) -> ImplicitPrecision:
+        """The same from random batches, each scaled up to stand for its part; damped as the whole is."""
+        parts = tuple((_some(factor, batch, noise), theta, sign) for factor, theta, sign in self.parts)
+        small = replace(self, parts=parts)
+        small.__dict__.update(diagonal=self.diagonal, shift=self.shift)
+        return small
 
     def draw(self, generator: Generator) -> Params:
         raise NotConverged("cannot draw from a precision that is never formed; CG; use Diagonal, Kronecker or Dense")
@@ -85,11 +77,33 @@ class ImplicitPrecision:
     def plus(self, other: ImplicitPrecision, sign: float) -> ImplicitPrecision:
         return replace(self, parts=(*self.parts, *((f, t, s * sign) for f, t, s in other.parts)))
 
+    def scaled(self, by: float) -> ImplicitPrecision:
+        return replace(self, parts=tuple((f, t, s * by) for f, t, s in self.parts))
+
     def dense(self) -> Tensor:
         like = self.parts[0][1]
         first = flatten(like)
         eye = torch.eye(len(first), dtype=first.dtype, device=first.device)
         return torch.stack([flatten(self @ unflatten(row, like)) for row in eye])
+
+
+def implicit(
+    factor: Factor,
+    theta: Params,
+    kind: Kind,
+    prior: float,
+    damping: float,
+    solver: Callable[[ImplicitPrecision, Params], Params],
+) -> ImplicitPrecision:
+    whole = factor if bool((factor.weights > 0).all()) else replace(factor, weights=factor.weights.abs())
+    return ImplicitPrecision(((whole, theta, 1.0),), kind, prior, damping, solver)
+
+
+def _some(factor: Factor, batch: int, noise: Generator) -> Factor:
+    if len(factor) <= batch:
+        return factor
+    part = factor[torch.randperm(len(factor), generator=noise)[:batch].numpy()]
+    return replace(part, weights=part.weights * (len(factor) / len(part)))
 
 
 def _product(factor: Factor, theta: Params, kind: Kind, vector: Params) -> Params:
@@ -112,20 +126,3 @@ def _product(factor: Factor, theta: Params, kind: Kind, vector: Params) -> Param
             parts = torch.autograd.grad(out, list(live.values()), back * w.abs()[:, None], materialize_grads=True)
         total = {k: t.add_(p) for (k, t), p in zip(total.items(), parts, strict=True)}
     return total
-
-
-@dataclass(frozen=True)
-class CG:
-    """Matrix-free, for models of any size: each step is one pass over the data."""
-
-    kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
-    prior: float = 0.0
-    damping: float = 100.0
-    tolerance: float = 1e-3
-    steps: int = 500
-
-    def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
-        whole = factor if bool((factor.weights > 0).all()) else replace(factor, weights=factor.weights.abs())
-        return ImplicitPrecision(
-            ((whole, theta, 1.0),), self.kind, self.prior, self.damping, self.tolerance, self.steps
-        )

@@ -31,6 +31,9 @@ class IsotropicPrecision:
     def plus(self, other: IsotropicPrecision, sign: float) -> IsotropicPrecision:
         return self
 
+    def scaled(self, by: float) -> IsotropicPrecision:
+        return self
+
     def dense(self) -> Tensor:
         first = next(iter(self.like.values()))
         return self.value * torch.eye(count(self.like), dtype=first.dtype, device=first.device)

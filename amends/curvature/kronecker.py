@@ -3,12 +3,16 @@
 A layer's block is approximated by A ⊗ G: A sums the outer products of its inputs (with a 1 for
 the bias), G those of its output gradients. Positions of a convolution or a sequence count as
 examples of their own. Layers without such a form keep their exact diagonal.
+
+EKFAC (George et al. 2018) keeps the eigenvectors of A ⊗ G and measures the curvature along each of
+them from per-example gradients, which is the best diagonal in that basis.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -21,22 +25,21 @@ from amends.curvature.kinds import Empirical, Kind
 from amends.factor import Factor
 from amends.params import Params, count, flatten, unflatten
 
+CHUNK = 2**24  # numbers of per-example gradients held at once
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """A ⊗ G / count for one weight [out, in] per group, with its bias as a last column."""
 
-    inputs: Tensor  # [groups, in, in]
-    grads: Tensor  # [groups, out, out]
-    count: float
+@dataclass(frozen=True)
+class Place:
+    """Where a block's matrix [groups, out, in (+1)] lives in θ: a weight, its bias as last column."""
+
+    groups: int
     weight: str
     bias: str | None
 
     def pack(self, vector: Params) -> Tensor:
-        groups, out = self.grads.shape[:2]
-        parts = [vector[self.weight].reshape(groups, out, -1)]
+        parts = [vector[self.weight].reshape(self.groups, len(vector[self.weight]) // self.groups, -1)]
         if self.bias is not None:
-            parts.append(vector[self.bias].reshape(groups, out, 1))
+            parts.append(vector[self.bias].reshape(self.groups, -1, 1))
         return torch.cat(parts, -1)
 
     def unpack(self, packed: Tensor, like: Params) -> Params:
@@ -47,23 +50,80 @@ class Block:
             self.bias: packed[..., -1].reshape(like[self.bias].shape),
         }
 
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A ⊗ G / count."""
+
+    place: Place
+    inputs: Tensor  # A [groups, in, in]
+    grads: Tensor  # G [groups, out, out]
+    count: float
+
     def __matmul__(self, packed: Tensor) -> Tensor:
         return self.grads @ packed @ self.inputs / max(self.count, 1e-30)
 
     @cached_property
-    def spectrum(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Eigenvalues [groups, out, in] and the two bases."""
+    def spectrum(self) -> Spectrum:
         a, basis_a = torch.linalg.eigh(self.inputs)
         g, basis_g = torch.linalg.eigh(self.grads)
         values = g.clamp(min=0)[:, :, None] * a.clamp(min=0)[:, None, :] / max(self.count, 1e-30)
-        return values, basis_a, basis_g
+        return Spectrum(values, basis_a, basis_g)
+
+    def plus(self, other: Block, sign: float) -> Block:
+        """Factors are sums over examples, so they add as if the data had been seen together."""
+        return replace(
+            self,
+            inputs=nonnegative(self.inputs + sign * other.inputs),
+            grads=nonnegative(self.grads + sign * other.grads),
+            count=self.count + sign * other.count,
+        )
+
+    def scaled(self, by: float) -> Block:
+        """As if every example had been seen `by` times."""
+        return replace(self, inputs=by * self.inputs, grads=by * self.grads, count=by * self.count)
+
+
+class Spectrum(NamedTuple):
+    """Curvature [groups, out, in] along the products of two bases."""
+
+    values: Tensor
+    basis_a: Tensor
+    basis_g: Tensor
+
+    def turned(self, packed: Tensor) -> Tensor:
+        return self.basis_g.mT @ packed @ self.basis_a
+
+    def back(self, turned: Tensor) -> Tensor:
+        return self.basis_g @ turned @ self.basis_a.mT
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """A diagonal in the eigenbasis of A ⊗ G."""
+
+    place: Place
+    spectrum: Spectrum
+
+    def __matmul__(self, packed: Tensor) -> Tensor:
+        return self.spectrum.back(self.spectrum.values * self.spectrum.turned(packed))
+
+    def plus(self, other: Corrected, sign: float) -> Corrected:
+        """The other's curvature along our own directions."""
+        ours, theirs = self.spectrum, other.spectrum
+        g, a = (ours.basis_g.mT @ theirs.basis_g) ** 2, (ours.basis_a.mT @ theirs.basis_a) ** 2
+        values = ours.values + sign * (g @ theirs.values @ a.mT)
+        return replace(self, spectrum=ours._replace(values=values.clamp(min=0)))
+
+    def scaled(self, by: float) -> Corrected:
+        return replace(self, spectrum=self.spectrum._replace(values=by * self.spectrum.values))
 
 
 @dataclass(frozen=True, eq=False)
 class KroneckerPrecision:
     """Blocks A ⊗ G / n + λI, and a diagonal for the rest. Damping as for the diagonal."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...] | tuple[Corrected, ...]
     rest: DiagonalPrecision
     like: Params
     prior: float = 0.0
@@ -72,13 +132,14 @@ class KroneckerPrecision:
     def __matmul__(self, vector: Params) -> Params:
         out = self.rest @ {k: vector[k] for k in self.rest.data}
         for block in self.blocks:
-            packed = block.pack(vector)
-            out |= block.unpack(block @ packed + self.prior * packed, self.like)
+            packed = block.place.pack(vector)
+            out |= block.place.unpack(block @ packed + self.prior * packed, self.like)
         return {k: out[k] for k in self.like}
 
     @cached_property
-    def _mean(self) -> float:
-        total = sum(float(b.spectrum[0].sum()) for b in self.blocks)
+    def mean(self) -> float:
+        """Of the diagonal, without λ."""
+        total = sum(float(b.spectrum.values.sum()) for b in self.blocks)
         total += sum(float(v.sum()) for v in self.rest.data.values())
         return total / max(1, count(self.like))
 
@@ -87,41 +148,36 @@ class KroneckerPrecision:
 
     @property
     def flat(self) -> int:
-        return int(sum(self._silent(b.spectrum[0]).sum() for b in self.blocks)) + self.rest.flat
+        return int(sum(self._silent(b.spectrum.values).sum() for b in self.blocks)) + self.rest.flat
 
     def _positive(self, values: Tensor) -> Tensor:
         if self.prior > 0:
             return values + self.prior
-        return torch.where(self._silent(values), self.damping * self._mean or 1.0, values)
+        return torch.where(self._silent(values), self.damping * self.mean or 1.0, values)
 
     def solve(self, vector: Params) -> Params:
         out = self.rest.solve({k: vector[k] for k in self.rest.data}) if self.rest.data else {}
         for block in self.blocks:
-            values, basis_a, basis_g = block.spectrum
-            turned = basis_g.mT @ block.pack(vector) @ basis_a / self._positive(values)
-            out |= block.unpack(basis_g @ turned @ basis_a.mT, self.like)
+            found = block.spectrum
+            turned = found.turned(block.place.pack(vector)) / self._positive(found.values)
+            out |= block.place.unpack(found.back(turned), self.like)
         return {k: out[k] for k in self.like}
 
     def draw(self, generator: Generator) -> Params:
         out = self.rest.draw(generator) if self.rest.data else {}
         for block in self.blocks:
-            values, basis_a, basis_g = block.spectrum
-            turned = normal_like(values, generator) / self._positive(values).sqrt()
-            out |= block.unpack(basis_g @ turned @ basis_a.mT, self.like)
+            found = block.spectrum
+            turned = normal_like(found.values, generator) / self._positive(found.values).sqrt()
+            out |= block.place.unpack(found.back(turned), self.like)
         return {k: out[k] for k in self.like}
 
     def plus(self, other: KroneckerPrecision, sign: float) -> KroneckerPrecision:
-        """Factors are sums over examples, so they add as if the data had been seen together."""
-        blocks = tuple(
-            replace(
-                a,
-                inputs=nonnegative(a.inputs + sign * b.inputs),
-                grads=nonnegative(a.grads + sign * b.grads),
-                count=a.count + sign * b.count,
-            )
-            for a, b in zip(self.blocks, other.blocks, strict=True)
-        )
+        pairs = zip(self.blocks, other.blocks, strict=True)
+        blocks = tuple(a.plus(b, sign) for a, b in pairs)  # type: ignore[arg-type]
         return replace(self, blocks=blocks, rest=self.rest.plus(other.rest, sign))
+
+    def scaled(self, by: float) -> KroneckerPrecision:
+        return replace(self, blocks=tuple(b.scaled(by) for b in self.blocks), rest=self.rest.scaled(by))
 
     def dense(self) -> Tensor:
         first = flatten(self.like)
@@ -138,17 +194,7 @@ class Kronecker:
     damping: float = 1e-3
 
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
-        layout = plan(factor, theta)
-        x, _ = factor.examples.fetch(0, min(2, len(factor)))
-        uses = forward(factor.network, theta, x, layout.layers).uses
-        chosen = [
-            o
-            for o in layout.layers
-            if o.rule in (rules.linear, rules.conv)
-            and "weight" in o.names
-            and all(uses[n] == 1 for n in o.names.values())
-        ]
-        others = Plan(tuple(o for o in layout.layers if o not in chosen), layout.general)
+        chosen, others = _chosen(factor, theta)
         data = diagonal(factor, theta, self.kind, others)
         taken = {n for o in chosen for n in o.names.values()}
         rest = DiagonalPrecision({k: v for k, v in data.items() if k not in taken}, self.prior, self.damping)
@@ -175,7 +221,57 @@ class Kronecker:
             run = forward(factor.network, theta, x, layers)
             for u in probe(run.outputs.detach(), y, at):
                 run.back(u * w.abs().sqrt()[:, None], receive)
-        return tuple(Block(inputs[o], grads[o], counts[o], o.names["weight"], o.names.get("bias")) for o in layers)
+        return tuple(
+            Block(Place(len(inputs[o]), o.names["weight"], o.names.get("bias")), inputs[o], grads[o], counts[o])
+            for o in layers
+        )
+
+
+def _chosen(factor: Factor, theta: Params) -> tuple[list[Owned], Plan]:
+    """The layers with a block, and the plan of the rest."""
+    layout = plan(factor, theta)
+    x, _ = factor.examples.fetch(0, min(2, len(factor)))
+    uses = forward(factor.network, theta, x, layout.layers).uses
+    chosen = [
+        o
+        for o in layout.layers
+        if o.rule in (rules.linear, rules.conv) and "weight" in o.names and all(uses[n] == 1 for n in o.names.values())
+    ]
+    return chosen, Plan(tuple(o for o in layout.layers if o not in chosen), layout.general)
+
+
+@dataclass(frozen=True)
+class EKFAC:
+    """Kronecker's bases, then a second pass over the data for the curvature along them."""
+
+    kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
+    prior: float = 0.0
+    damping: float = 1e-3
+
+    def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
+        factored = Kronecker(self.kind, self.prior, self.damping)(factor, theta)
+        layers, _ = _chosen(factor, theta)
+        spectra = {o: b.spectrum for o, b in zip(layers, factored.blocks, strict=True)}
+        values = {o: torch.zeros_like(s.values) for o, s in spectra.items()}
+
+        def receive(call: Call, g: Tensor) -> None:
+            owned, spectrum = call.owned, spectra[call.owned]
+            a, g = _rows(owned, call.input, g)
+            a, g = spectrum.basis_a.mT @ a, spectrum.basis_g.mT @ g
+            step = max(1, CHUNK // values[owned].numel())
+            for ai, gi in zip(a.split(step), g.split(step), strict=True):
+                values[owned] += (gi @ ai.mT).pow_(2).sum(0)
+
+        probe = self.kind.probe(factor)
+        for at, x, y, w in factor.tiles():
+            run = forward(factor.network, theta, x, layers)
+            for u in probe(run.outputs.detach(), y, at):
+                run.back(u * w.abs().sqrt()[:, None], receive)
+        blocks = tuple(
+            Corrected(b.place, spectra[o]._replace(values=values[o]))
+            for o, b in zip(layers, factored.blocks, strict=True)
+        )
+        return replace(factored, blocks=blocks)
 
 
 def _rows(owned: Owned, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:

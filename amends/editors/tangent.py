@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from torch import Tensor
-from torch.func import jvp
 
 from amends.editors.step import natural_gradient
-from amends.errors import BadInput
 from amends.factor import Factor, Term
-from amends.network import transformable
+from amends.network import derivative
 from amends.params import Params, plus
 from amends.posteriors import Posterior
 
@@ -33,14 +30,7 @@ class Linearised:
         return self.origin.settled
 
     def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
-        try:
-            with transformable():
-                value, change = cast("tuple[Tensor, Tensor]", jvp(f, (self.origin.mean,), (self.direction,)))
-        except NotImplementedError as e:
-            raise BadInput(
-                "the model has an operation without a forward derivative (a recurrent layer has none); tangent; "
-                "use ewc or functional"
-            ) from e
+        value, change = derivative(f, self.origin.mean, self.direction)
         return (value + change)[None]
 
     def times(self, factor: Factor) -> list[Term]:

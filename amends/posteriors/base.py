@@ -50,6 +50,10 @@ class Precision(Protocol):
         """With the other's data added or taken away, never below λ."""
         ...
 
+    def scaled(self, by: float) -> Precision:
+        """As if every example had been seen `by` times; λ stays."""
+        ...
+
     def dense(self) -> Tensor: ...
 
     @property

@@ -1,0 +1,172 @@
+"""Ways to solve with a curvature that is never formed. Each converges, by its own residual, or raises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from amends.curvature.implicit import ImplicitPrecision, implicit
+from amends.curvature.kinds import GGN, Kind
+from amends.errors import NotConverged
+from amends.factor import Factor
+from amends.params import Params, dot, plus, scaled, zeros_like
+
+
+def norm(vector: Params) -> float:
+    return dot(vector, vector) ** 0.5
+
+
+def largest(precision: ImplicitPrecision, steps: int = 12) -> float:
+    """The largest eigenvalue, a little below it: power iteration from the direction of the diagonal."""
+    v, value = precision.diagonal, 0.0
+    for _ in range(steps):
+        size = norm(v)
+        if not 0 < size < float("inf"):
+            break
+        v = precision.lifted(scaled(v, 1 / size))
+        value = norm(v)
+    return max(value, precision.lift)
+
+
+@dataclass(frozen=True)
+class CG:
+    """Conjugate gradients: matrix-free, for models of any size; each step is one pass over the data."""
+
+    kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
+    prior: float = 0.0
+    damping: float = 100.0
+    tolerance: float = 1e-3
+    steps: int = 500
+
+    def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
+        return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
+
+    def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
+        """Preconditioned by the diagonal."""
+        scale = {k: d + max(precision.lift, 1e-12) for k, d in precision.diagonal.items()}
+        found, residual, start = zeros_like(vector), vector, norm(vector)
+        if start == 0:
+            return found
+        z = {k: residual[k] / scale[k] for k in scale}
+        direction, rz = z, dot(residual, z)
+        left = start
+        for _ in range(self.steps):
+            image = precision.lifted(direction)
+            step = rz / dot(direction, image)
+            found, residual = plus(found, direction, step), plus(residual, image, -step)
+            left = norm(residual)
+            if not left < float("inf"):
+                break
+            if left <= self.tolerance * start:
+                return found
+            z = {k: residual[k] / scale[k] for k in scale}
+            rz, old = dot(residual, z), rz
+            direction = plus(z, direction, rz / old)
+        raise _stopped("conjugate gradients", left / start, self.tolerance, self.steps)
+
+
+@dataclass(frozen=True)
+class GD:
+    """Gradient descent on ½ vᵀPv − gᵀv, the paper's first approximation, with the step 1/λ_max.
+
+    Each step is one pass over the data, and about λ_max/λ_min of them are needed.
+    """
+
+    kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
+    prior: float = 0.0
+    damping: float = 100.0
+    tolerance: float = 1e-3
+    steps: int = 2000
+
+    def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
+        return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
+
+    def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
+        start = norm(vector)
+        found, residual = zeros_like(vector), vector
+        if start == 0:
+            return found
+        top = 1.05 * largest(precision)
+        left = start
+        for _ in range(self.steps):
+            ahead = plus(found, residual, 1 / top)
+            image = plus(vector, precision.lifted(ahead), -1.0)
+            now = norm(image)
+            if not now <= 1.001 * left:  # λ_max was estimated from below
+                top *= 2
+                continue
+            found, residual, left = ahead, image, now
+            if left <= self.tolerance * start:
+                return found
+        raise _stopped("gradient descent", left / start, self.tolerance, self.steps)
+
+
+@dataclass(frozen=True)
+class LiSSA:
+    """v ← g + v − P_b v / s on random batches b, whose mean tends to s P⁻¹ g (Agarwal et al. 2016).
+
+    The scale s must exceed the largest curvature of every batch or the recursion explodes. It is
+    measured, not asked for, and doubled whenever an iterate leaves the ball the recursion cannot
+    leave. The mean of the later half of the iterates is returned once its residual over all of the
+    data is below `tolerance`; it is looked at whenever the number of steps has doubled.
+    """
+
+    kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
+    prior: float = 0.0
+    damping: float = 100.0
+    tolerance: float = 0.05
+    steps: int = 20_000
+    batch: int = 64
+    seed: int = 0
+
+    def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
+        return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
+
+    def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
+        start = norm(vector)
+        if start == 0:
+            return zeros_like(vector)
+        noise = torch.Generator().manual_seed(self.seed)
+        probes = [precision.sampled(self.batch, noise) for _ in range(4)]
+        scale = 1.1 * max(largest(p, 5) for p in (precision, *probes))
+        left = float("inf")
+        for _ in range(6):  # scales to try
+            found, left = self._recursion(precision, vector, scale, noise)
+            if found is not None:
+                return found
+            if left < float("inf"):
+                break
+            scale *= 2
+        raise _stopped("the stochastic recursion (LiSSA)", left, self.tolerance, self.steps)
+
+    def _recursion(
+        self, precision: ImplicitPrecision, vector: Params, scale: float, noise: torch.Generator
+    ) -> tuple[Params | None, float]:
+        """The solution if it converged, and how far it is; infinitely far when it exploded."""
+        start = norm(vector)
+        ball = 2 * start * scale / precision.lift if precision.lift > 0 else float("inf")
+        v, mean, look, left = vector, zeros_like(vector), 64, 1.0
+        for t in range(1, self.steps + 1):
+            v = plus(plus(vector, v), precision.sampled(self.batch, noise).lifted(v), -1 / scale)
+            seen = t - look // 2
+            if seen > 0:
+                mean = plus(scaled(mean, 1 - 1 / seen), v, 1 / seen)
+            if t % 16 == 0 and not norm(v) <= ball:
+                return None, float("inf")
+            if t in (look, self.steps):
+                found = scaled(mean, 1 / scale)
+                left = norm(plus(vector, precision.lifted(found), -1.0)) / start
+                if not left < 1e3:
+                    return None, float("inf")
+                if left <= self.tolerance:
+                    return found, left
+                look, mean = 2 * look, zeros_like(vector)
+        return None, left
+
+
+def _stopped(what: str, left: float, tolerance: float, steps: int) -> NotConverged:
+    return NotConverged(
+        f"{what} stopped at {left:.1e} of the start, wanted {tolerance:.0e}; after {steps} steps; "
+        "raise the damping or the number of steps"
+    )
