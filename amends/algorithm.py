@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from torch import nn
 
 from amends.conflicts import groups
@@ -19,6 +20,7 @@ from amends.factor import Factor
 from amends.influence import Influence, identified
 from amends.methods import Default, Method, Scorer
 from amends.params import Params
+from amends.posteriors import Ensemble
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.selection import fraction, top
@@ -91,7 +93,7 @@ def repair(
     failures: Any,
     remaining: Any = None,
     *,
-    identify_with: Method | Scorer | Default | None = None,
+    identify_with: Method | Scorer | Default | ArrayLike | None = None,
     treat_with: Method | Default | None = None,
     learn: bool | None = None,
     remove: int | float | None = None,
@@ -129,7 +131,12 @@ def repair(
         found = identified(data, query, guard, identify_with, seed, shown)
 
         def treat(causes: np.ndarray) -> Params:
-            return treated(data, np.sort(causes), query, guard, treat_with, shown, keeping)
+            after = treated(data, np.sort(causes), query, guard, treat_with, shown, keeping)
+            if isinstance(after, Ensemble) and after.centre is None:
+                raise BadInput(
+                    "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
+                )
+            return after.mean
 
         order = np.argsort(-found.scores, kind="stable")
         curve = Curve(treat, order, query, judged, guard, judge, keeping, seed)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from amends.errors import NonFinite
 from amends.factor import Factor, Term
-from amends.params import Params, flatten, plus, unflatten, zeros_like
+from amends.params import Params, flatten, plus, scaled, unflatten, zeros_like
 from amends.posteriors.gaussian import Quadratic
 
 
@@ -65,13 +65,15 @@ class Newton:
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """θ ← centre + P⁻¹ ∇(the rest)(θ), the paper's comparison of EWC with linear influence.
+    """θ ← θ + rate (centre + P⁻¹ ∇(the rest)(θ) − θ), the paper's comparison of EWC with linear influence.
 
-    Needs exactly one quadratic among the terms; with λ = 0 and one step from its centre this is
-    the natural-gradient step of Eq. linear_influence with γ = 1/N.
+    Needs exactly one quadratic among the terms. With λ = 0 and one undamped step from its centre
+    this is the natural-gradient step of Eq. linear_influence with γ = 1/N; with a small rate it is
+    a fine path whose steps are measured by what q is sure of.
     """
 
     steps: int = 1
+    rate: float = 1.0
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
         (prior,) = [t for t in terms if isinstance(t, Quadratic)]
@@ -79,7 +81,35 @@ class FixedPoint:
         theta = start
         for i in range(self.steps):
             _, grad = total(rest, theta)
-            theta = _checked(plus(prior.centre, prior.precision.solve(grad)), i)
+            ahead = plus(prior.centre, prior.precision.solve(grad))
+            theta = _checked(plus(scaled(theta, 1 - self.rate), ahead, self.rate), i)
+            yield theta
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """Plain gradient ascent in full batches, every step `stride` of the length of θ, or as much less
+    as it takes to go up. Never leaves the span of the gradients it is given."""
+
+    steps: int = 100
+    stride: float = 0.01
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        theta, (value, grad) = start, total(terms, start)
+        length = self.stride * float(flatten(start).norm())
+        for i in range(self.steps):
+            size = float(flatten(grad).norm())
+            if size == 0:
+                return
+            for _ in range(20):
+                ahead = plus(theta, grad, length / size)
+                higher, ahead_grad = total(terms, ahead)
+                if higher > value:
+                    break
+                length /= 2
+            else:
+                return
+            theta, value, grad = _checked(ahead, i), higher, ahead_grad
             yield theta
 
 

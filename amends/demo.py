@@ -57,7 +57,9 @@ def trained(x: Tensor, y: Tensor, seed: int, epochs: int = 8) -> nn.Module:
     return net.eval()
 
 
-def run(seed: int, method: Method | Scorer | Default, progress: bool | None = None) -> Demo:
+def run(
+    seed: int, method: Method | Scorer | Default, treatment: Method | Default, progress: bool | None = None
+) -> Demo:
     images, labels = digits()
     order = np.random.default_rng(seed).permutation(len(images))
     train, test = order[:TRAIN], order[TRAIN:]
@@ -68,13 +70,15 @@ def run(seed: int, method: Method | Scorer | Default, progress: bool | None = No
     y = torch.tensor(true)
 
     model = trained(x[train], torch.tensor(given), seed)
+    short = fine_tune(epochs=5)
     with torch.no_grad():
         predicted = model(x[test]).argmax(1).numpy()
     wrong = predicted != true[test]
     failures, remaining = test[wrong], test[~wrong]
     result = repair(
         model, (x[train], given), (x[failures], y[failures]), (x[remaining], y[remaining]),
-        identify_with=method, treat_with=fine_tune(epochs=5), seed=seed, progress=progress,
+        identify_with=method, treat_with=short if isinstance(treatment, Default) else treatment,
+        seed=seed, progress=progress,
     )  # fmt: skip
     names, counts = np.unique(
         [f"{t}→{p}" for t, p in zip(true[failures], predicted[wrong], strict=True)], return_counts=True

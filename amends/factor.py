@@ -25,6 +25,9 @@ class Term(Protocol):
     def hessian(self, theta: Params) -> Tensor: ...
 
 
+Summand = Callable[[slice, Params, Inputs, Tensor, Tensor], Tensor]
+
+
 @dataclass(frozen=True, eq=False)
 class Factor:
     """Weighted examples under a network; the only place that knows about batches and devices."""
@@ -106,16 +109,15 @@ class Factor:
         return self.map(lambda x, _: self.network.outputs(theta, x))
 
     def value_and_grad(self, theta: Params) -> tuple[float, Params]:
-        return self._value_and_grad(theta, lambda at, log_p, w: w * log_p)
+        return self.summed(theta, lambda at, live, x, y, w: w * self.network.log_prob(live, x, y))
 
-    def _value_and_grad(
-        self, theta: Params, summand: Callable[[slice, Tensor, Tensor], Tensor]
-    ) -> tuple[float, Params]:
+    def summed(self, theta: Params, summand: Summand) -> tuple[float, Params]:
+        """Σ summand(position, θ, x, y, w) and its gradient, one batch after the other."""
         value, grad = 0.0, zeros_like(theta)
         leaves = {k: v.detach().requires_grad_() for k, v in theta.items()}
         with torch.enable_grad():
             for at, x, y, w in self.tiles():
-                total = summand(at, self.network.log_prob(leaves, x, y), w).sum()
+                total = summand(at, leaves, x, y, w).sum()
                 parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
                 grad = {k: g.add_(p) for (k, g), p in zip(grad.items(), parts, strict=True)}
                 value += float(total.detach())
@@ -123,15 +125,15 @@ class Factor:
 
     def hessian(self, theta: Params) -> Tensor:
         """∇² of the value, dense: for small problems and exact references."""
-        return self._hessian(theta, lambda at, log_p, w: w * log_p)
+        return self.summed_hessian(theta, lambda at, live, x, y, w: w * self.network.log_prob(live, x, y))
 
-    def _hessian(self, theta: Params, summand: Callable[[slice, Tensor, Tensor], Tensor]) -> Tensor:
+    def summed_hessian(self, theta: Params, summand: Summand) -> Tensor:
         flat = flatten(theta)
         total = flat.new_zeros(len(flat), len(flat))
         for at, x, y, w in self.tiles():
 
             def value(v: Tensor, at: slice = at, x: Inputs = x, y: Tensor = y, w: Tensor = w) -> Tensor:
-                return summand(at, self.network.log_prob(unflatten(v, theta), x, y), w).sum()
+                return summand(at, unflatten(v, theta), x, y, w).sum()
 
             total += hessian(value)(flat).detach()
         return total
@@ -152,11 +154,11 @@ class Bounded:
     def at(cls, factor: Factor, theta: Params) -> Bounded:
         return cls(factor, factor.per_example(theta))
 
-    def _summand(self, at: slice, log_p: Tensor, w: Tensor) -> Tensor:
-        return -2 * w * logsigmoid(self.reference[at] - log_p)
+    def _summand(self, at: slice, theta: Params, x: Inputs, y: Tensor, w: Tensor) -> Tensor:
+        return -2 * w * logsigmoid(self.reference[at] - self.factor.network.log_prob(theta, x, y))
 
     def value_and_grad(self, theta: Params) -> tuple[float, Params]:
-        return self.factor._value_and_grad(theta, self._summand)
+        return self.factor.summed(theta, self._summand)
 
     def hessian(self, theta: Params) -> Tensor:
-        return self.factor._hessian(theta, self._summand)
+        return self.factor.summed_hessian(theta, self._summand)

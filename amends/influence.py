@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from amends.data.splits import split
@@ -14,9 +16,12 @@ from amends.editors import Editor, HeldOut, Watch, follow
 from amends.errors import BadInput, NonFinite
 from amends.factor import Factor
 from amends.methods import BY_NAME, Default, Method, Scorer
+from amends.methods import scores as scores_from_elsewhere
+from amends.methods.base import Score
 from amends.posteriors import Gaussian, Point, Posterior
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
+from amends.ratio import first_order
 from amends.selection import fraction, positive, top
 
 if TYPE_CHECKING:
@@ -24,14 +29,20 @@ if TYPE_CHECKING:
 
 
 def influence(
-    q: Posterior, editor: Editor, train: Factor, failures: Factor, watch: Watch | None = None, progress=None
+    q: Posterior,
+    editor: Editor,
+    train: Factor,
+    failures: Factor,
+    watch: Watch | None = None,
+    progress=None,
+    score: Score = first_order,
 ) -> tuple[Tensor, Posterior]:
-    """r̃(z) = E_q log p(z|θ) − E_{q₊F} log p(z|θ), Eq. final_influence_score; positive is harmful.
+    """What each z loses when the failures are inserted, r̃(z) unless told otherwise; positive is harmful.
 
     Returned with the edited posterior, in the order of train.
     """
     after = follow(editor(q, failures), watch, progress=progress)
-    return q.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0), after
+    return score(q, after, train), after
 
 
 def finite(values: Tensor, what: str, name: str) -> np.ndarray:
@@ -97,7 +108,7 @@ def identify(
     failures: Any,
     *,
     remaining: Any = None,
-    method: Method | Scorer | Default | None = None,
+    method: Method | Scorer | Default | ArrayLike | None = None,
     likelihood: Any = None,
     seed: int = 0,
     device: Any = None,
@@ -106,7 +117,8 @@ def identify(
 ) -> Influence:
     """Which training examples stand behind the failures: a score for each, higher = more harmful.
 
-    `remaining` are held-out examples the model gets right. The model and the data stay as they are.
+    `remaining` are held-out examples the model gets right. `method` may also be scores from
+    elsewhere, one for each training example. The model and the data stay as they are.
     """
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
     with Progress.shown(progress) as shown:
@@ -117,13 +129,15 @@ def identified(
     train: Factor,
     failures: Factor,
     remaining: Factor | None,
-    method: Method | Scorer | Default | None,
+    method: Method | Scorer | Default | ArrayLike | None,
     seed: int,
     progress: Progress,
 ) -> Influence:
     """`identify`, once model and data have been made into evidence."""
     if method is None or isinstance(method, Default):
         method = (method or Default()).identifying(0 if remaining is None else len(remaining), len(failures))
+    if isinstance(method, list) or hasattr(method, "__array__"):
+        method = scores_from_elsewhere(method)
     theta = train.network.params
     before = train.per_example(theta)
     finite(before, "the log-likelihood", "train")
@@ -139,10 +153,11 @@ def identified(
                     f"{len(failures)} failures cannot be split to hold out {method.hold:.0%}; failures; give more"
                 )
             evidence, watch = failures[fit], HeldOut(failures[held])
-        raw, edited = influence(q, method.editor, train, evidence, watch, progress.counter("inserting the failures"))
+        counter = progress.counter("inserting the failures")
+        raw, edited = influence(q, method.editor, train, evidence, watch, counter, method.score)
         ceiling = train.network.likelihood.ceiling(train.examples.y).to(before)
         scores = method.weigh(raw, (ceiling - before).clamp(min=0))
-    elif callable(method) and method not in BY_NAME.values():
+    elif callable(method) and not (isfunction(method) and method.__module__.startswith("amends.methods")):
         q, edited = Point(theta), None
         raw = scores = torch.as_tensor(method(train, failures))
         if scores.shape != (len(train),):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -124,6 +125,15 @@ class Network:
             )
         self.likelihood.check(out, data.y, data.name)
 
+    def weights(self, given: nn.Module | Mapping[str, Tensor], where: str) -> Params:
+        """The trainable parameters in another module or state dict of the same architecture."""
+        state = given.state_dict() if isinstance(given, nn.Module) else given
+        for k, p in self.params.items():
+            if k not in state or state[k].shape != p.shape:
+                found = list(state[k].shape) if k in state else "missing"
+                raise BadInput(f"{k} is {found}, expected {list(p.shape)}; {where}; give weights of this model")
+        return {k: state[k].detach().clone().to(p) for k, p in self.params.items()}
+
     def module_with(self, theta: Params, original: nn.Module) -> nn.Module:
         """A copy of the caller's model, in its mode and on its device, with the parameters θ."""
         model = deepcopy(original)
@@ -134,3 +144,19 @@ class Network:
         for p in model.parameters():
             p.grad = None
         return model
+
+
+class Averaged(nn.Module):
+    """Several models as one: the mean of their probabilities for classes, of their outputs otherwise."""
+
+    def __init__(self, models: list[nn.Module], classes: bool):
+        super().__init__()
+        self.members = nn.ModuleList(models)
+        self.classes = classes
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        outputs = [model(*args, **kwargs) for model in self.members]
+        outputs = torch.stack([getattr(out, "logits", out) for out in outputs])
+        if not self.classes:
+            return outputs.mean(0)
+        return outputs.log_softmax(-1).logsumexp(0) - math.log(len(outputs))

@@ -1,7 +1,8 @@
-"""The exact predictive form of r(C), by Monte Carlo, for any set C."""
+"""What a posterior's change says of examples: r(C) in its exact predictive form, and to first order."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,32 @@ from torch import Tensor
 from amends.errors import NonFinite, NotConverged
 from amends.factor import Factor
 from amends.posteriors import Posterior
+
+
+def first_order(before: Posterior, after: Posterior, train: Factor) -> Tensor:
+    """r̃(z) = E_q log p(z|θ) − E_{q₊F} log p(z|θ) of every example, Eq. final_influence_score."""
+    return before.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
+
+
+def predictive(before: Posterior, after: Posterior, train: Factor, *, least_effective: float = 0.05) -> Tensor:
+    """r(z) = log E_{q₊F}[1/p(z|θ)] − log E_q[1/p(z|θ)] of every example, Eq. predictive_log_density_ratio.
+
+    Both posteriors draw samples. Refused when the draws do not carry the averages.
+    """
+    logs = [-q.rows(train.per_example).double() for q in (before, after)]
+    for log in logs:
+        draws = len(log)
+        if not log.isfinite().all():
+            raise NonFinite("log p(z|θ) is not finite for a draw; predictive form; check the model's loss")
+        weight = (log - log.max(0).values).exp()
+        effective = weight.sum(0) ** 2 / (weight**2).sum(0)
+        few = effective < max(2.0, least_effective * draws)
+        if draws < 2 or bool(few.any()):
+            raise NotConverged(
+                f"too few of {draws} draws carry the average of 1/p(z|θ) for {int(few.sum())} of {len(train)} "
+                "examples; predictive form; use more draws, a narrower posterior, or the first-order form"
+            )
+    return logs[1].logsumexp(0) - logs[0].logsumexp(0) + math.log(len(logs[0])) - math.log(len(logs[1]))
 
 
 @dataclass(frozen=True)

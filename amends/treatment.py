@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from amends.editors import Editor, Guard, Mode, Right, Watch, follow
+from amends.editors import Editor, Guard, Right, Watch, follow, open_ended
 from amends.errors import BadInput, NonFinite
 from amends.factor import Factor
+from amends.likelihoods import Categorical
 from amends.methods import Default, Method
-from amends.params import Params
-from amends.posteriors import Posterior
+from amends.network import Averaged
+from amends.posteriors import Ensemble, Posterior
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.selection import indices
@@ -55,8 +56,12 @@ def treat(
     with Progress.shown(progress) as shown:
         if method is None or isinstance(method, Default):
             method = (method or Default()).treating(whole(seed))
-        theta = treated(data, at, given.get("failures"), given.get("remaining"), method, shown)
-    return data.network.module_with(theta, model)
+        after = treated(data, at, given.get("failures"), given.get("remaining"), method, shown)
+    network = data.network
+    if isinstance(after, Ensemble) and after.centre is None:
+        models = [network.module_with(member.mean, model) for member in after.members]
+        return Averaged(models, classes=isinstance(network.likelihood.family, Categorical)).train(model.training)
+    return network.module_with(after.mean, model)
 
 
 def treated(
@@ -67,7 +72,7 @@ def treated(
     method: Method,
     progress: Progress,
     keep: tuple[Factor, ...] = (),
-) -> Params:
+) -> Posterior:
     """`treat`, once model and data have been made into evidence."""
     if not isinstance(method, Method):
         raise BadInput(f"method is {method!r}; treat; pass one that treats, for example amends.methods.newton()")
@@ -75,22 +80,17 @@ def treated(
         raise BadInput("causes are all of train; causes; keep at least one example")
     if method.learn and (failures is None or not len(failures)):
         raise BadInput("this method learns from the failures and there are none; failures; pass failures")
-    evidence = -train[causes]
+    forgotten = train[causes] if method.forget else train[causes][:0]
+    learned = failures if method.learn else None
     q = method.remember(train, remaining)
     watch = None
-    if len(causes) and isinstance(method.editor, Mode) and method.editor.deletes(q.times(evidence)):
-        kept = [remaining] if remaining is not None and len(remaining) else [train + evidence]
+    if open_ended(method.editor, q, -forgotten):
+        kept = [remaining] if remaining is not None and len(remaining) else [train + (-forgotten)]
         inner = Right(failures) if failures is not None and len(failures) else None
         watch = Guard.since(q, [*kept, *keep], FLOOR, inner)
-    after = treatment(
-        q,
-        method.editor,
-        train[causes],
-        watch,
-        failures if method.learn else None,
-        progress.counter(f"forgetting {len(causes)}"),
-    )
+    counter = progress.counter(f"forgetting {len(causes)}")
+    after = treatment(q, method.editor, forgotten, watch, learned, counter)
     for k, v in after.mean.items():
         if not v.isfinite().all():
             raise NonFinite(f"NaN or infinity in the repaired weights; {k}; use a smaller step or another method")
-    return after.mean
+    return after

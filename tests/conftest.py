@@ -13,7 +13,7 @@ from amends.network import Network
 
 @pytest.fixture(autouse=True)
 def _threads():
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # the tensors are small; a second thread would mostly wait
 
 
 def factor(network, x, y, name="train", batch=7):

@@ -8,15 +8,14 @@ import torch
 from scipy import stats
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from amends import selection
+from amends import methods, selection
 from amends.baselines import Oracle, Random
-from amends.cli.demo import METHODS
+from amends.cli import demo as named
 from amends.curvature import GGN, Dense
 from amends.curve import CurvePoint, sizes, smallest_good
 from amends.data import digits, flip_labels, split
 from amends.errors import BadInput, NotConverged
 from amends.evaluation import Judged, average_precision, interval, mcnemar, precision_at, ranking_area
-from amends.methods import BY_NAME, TREAT_ONLY
 from amends.posteriors import Gaussian
 from amends.ratio import log_density_ratio
 from tests.conftest import factor, regression
@@ -129,4 +128,6 @@ def test_a_useless_estimate_is_refused():
 
 
 def test_the_command_line_knows_every_method_that_identifies():
-    assert set(METHODS) == set(BY_NAME) - set(TREAT_ONLY)
+    assert set(named.IDENTIFY) == set(methods.IDENTIFY)
+    assert set(named.TREAT) == set(methods.TREAT)
+    assert set(named.SOLVERS) == set(methods.SOLVERS)

@@ -11,9 +11,9 @@ import amends
 
 ROOT = Path(amends.__file__).parent
 ROOMS = [
-    "errors", "params", "progress", "data", "likelihoods", "network", "factor", "posteriors", "curvature", "remember",
-    "climb", "editors", "baselines", "methods", "prepare", "ratio", "selection", "evaluation", "conflicts", "influence",
-    "treatment", "curve", "verdict", "algorithm", "frames", "runs", "report", "demo", "cli",
+    "errors", "params", "progress", "data", "likelihoods", "network", "factor", "trace", "posteriors", "curvature",
+    "climb", "remember", "editors", "baselines", "ratio", "methods", "prepare", "selection", "evaluation", "conflicts",
+    "influence", "treatment", "curve", "verdict", "algorithm", "frames", "runs", "report", "demo", "cli",
 ]  # fmt: skip
 MATHEMATICS = ROOMS[: ROOMS.index("algorithm") + 1]
 

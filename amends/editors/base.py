@@ -10,6 +10,16 @@ from amends.posteriors import Posterior
 
 
 class Editor(Protocol):
-    """Yields its path; the first item is where it starts, so that every step can be refused."""
+    """Yields its path; the first item is where it starts, so that every step can be refused.
+
+    An editor whose path has no end of its own also has `open_ended(posterior, factor) -> bool`;
+    whoever follows it must then watch what the path costs.
+    """
 
     def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]: ...
+
+
+def open_ended(editor: Editor, posterior: Posterior, factor: Factor) -> bool:
+    """Whether the end of the path is the caller's to choose."""
+    asked = getattr(editor, "open_ended", None)
+    return asked is not None and len(factor) > 0 and asked(posterior, factor)

@@ -35,10 +35,9 @@ class Mode:
         for mean in climb(terms, posterior.mean):
             yield posterior.moved(mean, factor)
 
-    @staticmethod
-    def deletes(terms: list[Term]) -> bool:
+    def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
         """Whether evidence is taken out that no other evidence cancels."""
-        return any(_deletes(t) for t in terms)
+        return any(_deletes(t) for t in posterior.times(factor))
 
     def unbounded(self, terms: list[Term]) -> bool:
         """Whether the terms, as this editor takes them, can be climbed for ever."""
@@ -46,7 +45,8 @@ class Mode:
 
 
 def _deletes(term: Term) -> bool:
-    return isinstance(term, Factor) and bool((term.weights < 0).any())
+    weights = getattr(term, "weights", None)
+    return weights is not None and bool((weights < 0).any())
 
 
 def _bounded(term: Term, posterior: Posterior) -> list[Term]:

@@ -23,11 +23,22 @@ def natural_gradient(posterior: Posterior, factor: Factor, gamma: float | None) 
 
 @dataclass(frozen=True)
 class Step:
-    """θ̂ + γ F̂⁻¹ ∇ log p(S|θ)^w: towards inserted evidence, away from deleted. Solves as q does."""
+    """θ̂ + γ F̂⁻¹ ∇ log p(S|θ)^w: towards inserted evidence, away from deleted. Solves as q does.
+
+    `sizes` are the multiples of γ on the path, smallest first; with more than one, a caller's watch
+    chooses among them (the direction is solved for once).
+    """
 
     gamma: float | None = None
+    sizes: tuple[float, ...] = (1.0,)
 
     def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
         yield posterior
-        if len(factor):
-            yield posterior.moved(plus(posterior.mean, natural_gradient(posterior, factor, self.gamma)), factor)
+        if not len(factor):
+            return
+        direction = natural_gradient(posterior, factor, self.gamma)
+        for size in self.sizes:
+            yield posterior.moved(plus(posterior.mean, direction, size), factor)
+
+    def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
+        return len(self.sizes) > 1

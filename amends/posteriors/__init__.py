@@ -2,7 +2,14 @@
 
 from amends.posteriors.anchored import Anchored
 from amends.posteriors.base import Curvature, Posterior, Precision
+from amends.posteriors.ensemble import Ensemble
+from amends.posteriors.expected import Expected
 from amends.posteriors.gaussian import Gaussian, Quadratic
+from amends.posteriors.meanfield import Divergence, MeanField
+from amends.posteriors.orthogonal import Orthogonal
 from amends.posteriors.point import Point
 
-__all__ = ["Anchored", "Curvature", "Gaussian", "Point", "Posterior", "Precision", "Quadratic"]
+__all__ = [
+    "Anchored", "Curvature", "Divergence", "Ensemble", "Expected", "Gaussian", "MeanField", "Orthogonal", "Point",
+    "Posterior", "Precision", "Quadratic",
+]  # fmt: skip

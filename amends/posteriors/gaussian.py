@@ -37,13 +37,17 @@ class Gaussian:
     Evidence taken in is only noted (`edits`); its curvature is measured when the precision is
     next asked for, since a path of an editor moves many times and is used once. Inserted evidence
     counts where the posterior is now, deleted evidence where it was when it was learned.
+
+    With `decay` below 1 every edit first fades what is remembered, P ← γP + P_new (online EWC,
+    Schwarz et al. 2018); what is deleted is taken out as faded as it is in there.
     """
 
     mean: Params
     base: Precision
     curvature: Curvature
     count: float
-    edits: tuple[tuple[Factor, Params], ...] = ()
+    edits: tuple[tuple[tuple[Factor, Params], ...], ...] = ()
+    decay: float = 1.0
     draws: int = 0
     seed: int = 0
 
@@ -51,10 +55,16 @@ class Gaussian:
 
     @cached_property
     def precision(self) -> Precision:
-        total = self.base
-        for factor, where in self.edits:
-            total = total.plus(self.curvature(factor, where), 1.0 if factor.weights[0] > 0 else -1.0)
+        total, faded = self.base, 1.0
+        for edit in self.edits:
+            faded *= self.decay
+            total = self._faded(total)
+            for factor, where in edit:
+                total = total.plus(self.curvature(factor, where), 1.0 if factor.weights[0] > 0 else -faded)
         return total
+
+    def _faded(self, precision: Precision) -> Precision:
+        return precision if self.decay == 1.0 else precision.scaled(self.decay)
 
     def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
         """At the mean, or over `draws` with the same noise before and after an edit."""
@@ -67,8 +77,9 @@ class Gaussian:
         return replace(self, draws=draws, seed=seed)
 
     def times(self, factor: Factor) -> list[Term]:
-        return [Quadratic(self.mean, self.precision), factor]
+        return [Quadratic(self.mean, self._faded(self.precision)), factor]
 
     def moved(self, mean: Params, factor: Factor) -> Gaussian:
-        new = [(part, at) for part, at in ((factor.inserted, mean), (factor.deleted, self.mean)) if len(part)]
-        return replace(self, mean=mean, edits=(*self.edits, *new), count=self.count + float(factor.weights.sum()))
+        parts = ((factor.inserted, mean), (factor.deleted, self.mean))
+        edit = tuple((part, at) for part, at in parts if len(part))
+        return replace(self, mean=mean, edits=(*self.edits, edit), count=self.count + float(factor.weights.sum()))

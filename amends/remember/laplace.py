@@ -2,19 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from amends.curvature import Diagonal
+from amends.curvature import Diagonal, rules
+from amends.curvature.backprop import forward, plan
+from amends.errors import BadInput
 from amends.factor import Factor
+from amends.params import Params
 from amends.posteriors import Curvature, Gaussian
 
 
 @dataclass(frozen=True)
 class Laplace:
-    """N(θ̂, (N·F̂ + λI)⁻¹), with the curvature of all of D; λ is the curvature's own prior."""
+    """N(θ̂, (N·F̂ + λI)⁻¹), with the curvature of all of D; λ is the curvature's own prior.
+
+    With `last_layer` only the last linear layer is uncertain, and only it will be edited. Of `draws`
+    see Gaussian; with `decay` below 1 every edit fades what is remembered.
+    """
 
     curvature: Curvature = Diagonal()  # noqa: RUF009 (frozen, without state)
+    last_layer: bool = False
+    decay: float = 1.0
+    draws: int = 0
+    seed: int = 0
 
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Gaussian:
         mean = train.network.params
-        return Gaussian(mean, self.curvature(train, mean), self.curvature, float(train.weights.sum()))
+        if self.last_layer:
+            mean = {k: mean[k] for k in last_names(train, mean)}
+        return Gaussian(
+            mean, self.curvature(train, mean), self.curvature, float(train.weights.sum()), decay=self.decay,
+            draws=self.draws, seed=self.seed,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Running:
+    """Goes on from the posterior the last repair ended with: the data is not gone through again."""
+
+    since: Gaussian
+
+    def __call__(self, train: Factor, remaining: Factor | None = None) -> Gaussian:
+        mean = train.network.params
+        shapes = [{k: v.shape for k, v in p.items()} for p in (mean, self.since.mean)]
+        if shapes[0] != shapes[1]:
+            raise BadInput("the posterior belongs to another model; online_ewc; pass the one of this model's repair")
+        return replace(self.since, mean=mean)
+
+
+def last_names(train: Factor, theta: Params) -> list[str]:
+    """The parameters of the linear layer that is called last."""
+    layout = plan(train, theta)
+    x, _ = train.examples.fetch(0, min(2, len(train)))
+    calls = [c for c in forward(train.network, theta, x, layout.layers).calls if c.owned.rule is rules.linear]
+    if not calls:
+        raise BadInput("the model has no linear layer that is called as one; last_layer; use all of the layers")
+    return list(calls[-1].owned.names.values())

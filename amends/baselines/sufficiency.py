@@ -1,0 +1,46 @@
+"""Would another label have put the failures right?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from amends.curvature import GGN, Kronecker
+from amends.errors import BadInput
+from amends.factor import Factor
+from amends.likelihoods import Categorical
+from amends.network import derivative
+from amends.posteriors import Curvature
+
+
+@dataclass(frozen=True)
+class Sufficiency:
+    """E_{y'≠y} ∇log p(F)ᵀP⁻¹(∇log p(y'|x) − ∇log p(y|x)), positive is harmful: what log p(F) gains to
+    first order when z alone is given another label, drawn from the model's belief without y.
+
+    After the probability of sufficiency (Chakarov et al. 2016). Linear in the gradient at the
+    outputs, so that one derivative along P⁻¹∇log p(F) serves all labels of all examples.
+    """
+
+    curvature: Curvature = Kronecker(GGN())  # noqa: RUF009 (frozen, without state)
+
+    def __call__(self, train: Factor, failures: Factor) -> Tensor:
+        theta, likelihood = train.network.params, train.network.likelihood
+        if not isinstance(likelihood, Categorical):
+            kind = type(likelihood).__name__
+            raise BadInput(f"another label needs plain class probabilities, got {kind}; Sufficiency; use Categorical")
+        gain = self.curvature(train, theta).solve(failures.value_and_grad(theta)[1])
+        outputs, change = derivative(train.outputs, theta, gain)
+        y = train.examples.y.to(outputs.device)
+        given = y.to(outputs) if y.is_floating_point() else one_hot(y, outputs.shape[1]).to(outputs)
+        return ((others(outputs, likelihood.shown(y)) - given) * change).sum(1)  # softmax(outputs) cancels
+
+
+def others(outputs: Tensor, given: Tensor) -> Tensor:
+    """p(y'|x, y' ≠ given); equal for all y' where the model is certain of the given label."""
+    taken = one_hot(given, outputs.shape[1]).bool()
+    certain = (outputs.softmax(1)[taken] == 1)[:, None]
+    return outputs.masked_fill(certain, 0).masked_fill(taken, -torch.inf).softmax(1)

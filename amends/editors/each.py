@@ -1,0 +1,35 @@
+"""Edit every member of an ensemble on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from amends.editors.base import Editor, open_ended
+from amends.errors import BadInput
+from amends.factor import Factor
+from amends.posteriors import Ensemble, Posterior
+
+
+@dataclass(frozen=True)
+class Each:
+    """The members' paths side by side; one that has ended stays where it ended."""
+
+    editor: Editor
+
+    def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
+        ensemble = _ensemble(posterior)
+        here = list(ensemble.members)
+        for step in zip_longest(*(self.editor(member, factor) for member in here)):
+            here = [old if new is None else new for old, new in zip(here, step, strict=True)]
+            yield replace(ensemble, members=tuple(here))
+
+    def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
+        return any(open_ended(self.editor, member, factor) for member in _ensemble(posterior).members)
+
+
+def _ensemble(posterior: Posterior) -> Ensemble:
+    if not isinstance(posterior, Ensemble):
+        raise BadInput(f"needs an ensemble, got {type(posterior).__name__}; editor; use ensemble(of=...)")
+    return posterior

@@ -1,0 +1,50 @@
+"""What a method is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+from amends.editors import Editor
+from amends.factor import Factor
+from amends.posteriors import Posterior
+from amends.ratio import first_order
+
+Score = Callable[[Posterior, Posterior, Factor], Tensor]  # (q, q₊F, D) → what each example lost
+Scorer = Callable[[Factor, Factor], Tensor]  # (D, F) → scores, without an edit
+
+
+def plain(raw: Tensor, loss: Tensor) -> Tensor:
+    """r̃ as it is, Eq. final_influence_score."""
+    return raw
+
+
+def by_loss(raw: Tensor, loss: Tensor) -> Tensor:
+    """r̃ times the example's own loss: an example acted on the model only through its gradient,
+    and a finite edit can push a well-fitted one far although it never pulled."""
+    return raw * loss
+
+
+class Method(NamedTuple):
+    """One row of the table: remember(train, remaining) → posterior, and an editor of it.
+
+    To identify: `hold` is the share of the evidence kept out of the edit to decide where its path
+    ends; `score` is what each example lost between the two posteriors; `weigh` turns that and the
+    example's loss (how far log p(z|θ̂) is below the best it could be) into its score. To treat:
+    `forget` deletes the causes, `learn` inserts the failures.
+    """
+
+    remember: Callable[[Factor, Factor | None], Posterior]
+    editor: Editor
+    hold: float = 0.0
+    weigh: Callable[[Tensor, Tensor], Tensor] = plain
+    learn: bool = False
+    forget: bool = True
+    score: Score = first_order
+
+
+def weighted(method: Method) -> Method:
+    """The same method, its scores times each example's own loss."""
+    return method._replace(weigh=by_loss)

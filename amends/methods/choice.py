@@ -1,0 +1,68 @@
+"""What is used when nothing is asked for, and every method by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from amends.methods import edits, quick, solvers, treatments
+from amends.methods.base import Method, Scorer, weighted
+from amends.methods.edits import ewc, functional
+from amends.methods.treatments import fine_tune
+from amends.posteriors import Curvature
+
+
+@dataclass(frozen=True)
+class Default:
+    """Our choice for either step, made where it is known what was given."""
+
+    def identifying(self, remaining: int, failures: int) -> Method:
+        """Predictions held on held-out right examples, EWC where there are none; times loss.
+
+        From ten failures on, a fifth of them decides where the edit ends: an edit that only fits
+        the failures it was shown says little about what caused them.
+        """
+        method = weighted(functional() if remaining else ewc())
+        return method._replace(hold=0.2) if failures >= 10 else method
+
+    def treating(self, seed: int = 0) -> Method:
+        """Fine-tuning on what is kept."""
+        return fine_tune(seed=seed)
+
+
+def default() -> Default:
+    """What `identify` and `treat` use when told nothing."""
+    return Default()
+
+
+Maker = Callable[[], Method | Scorer | Default]
+
+
+def _named(*makers: Maker) -> dict[str, Maker]:
+    return {maker.__name__: maker for maker in makers}
+
+
+BOTH = _named(
+    default, ewc, edits.ewc_as_printed, edits.kfac_ewc, edits.kfac_ewc_as_printed, edits.online_ewc, edits.si,
+    edits.vcl, edits.ogd, functional, edits.ensemble,
+)  # fmt: skip
+IDENTIFY = BOTH | _named(
+    quick.linear, quick.grad_dot, quick.fisher_kernel, quick.relatif, quick.tracin, quick.sgd_influence,
+    edits.laplace_mc, quick.shapley, quick.sufficiency, quick.loss, quick.self_confidence, quick.random,
+)  # fmt: skip
+TREAT = BOTH | _named(fine_tune, treatments.newton, treatments.retrain)
+BY_NAME = IDENTIFY | TREAT
+SOLVERS: dict[str, Callable[[], Curvature]] = {
+    s.__name__: s
+    for s in (
+        solvers.gd, solvers.sa, solvers.cg, solvers.diagonal, solvers.kronecker, solvers.ekfac, solvers.dense,
+    )
+}  # fmt: skip
+
+
+def named(name: str, solver: str | None = None) -> Method | Scorer | Default:
+    """A method by its name, for a command line; `solver` goes to linear influence and Newton removal."""
+    if solver is None:
+        return BY_NAME[name]()
+    makers = {"linear": quick.linear, "newton": treatments.newton}
+    return makers[name](solver=SOLVERS[solver]()) if name in makers else BY_NAME[name]()

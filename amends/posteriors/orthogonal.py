@@ -1,0 +1,85 @@
+"""Directions that must not be moved along: orthogonal gradient descent (Farajtabar et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.factor import Factor, Term
+from amends.params import Params, flatten, unflatten
+
+Gradients = Callable[[Factor, Params], tuple[Tensor, np.ndarray]]
+DEPENDENT = 1e-6  # a gradient this much shorter once projected adds no direction
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """A factor seen from within the directions that are free: its gradient less B Bᵀ of it."""
+
+    factor: Factor
+    basis: Tensor  # [parameters, directions], orthonormal
+
+    @property
+    def weights(self) -> Tensor:
+        return self.factor.weights
+
+    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+        value, grad = self.factor.value_and_grad(theta)
+        return value, unflatten(self.free(flatten(grad)), theta)
+
+    def hessian(self, theta: Params) -> Tensor:
+        return self.free(self.free(self.factor.hessian(theta)).T)
+
+    def free(self, v: Tensor) -> Tensor:
+        v = v - self.basis @ (self.basis.T @ v)
+        return v - self.basis @ (self.basis.T @ v)  # twice: rounding of the first pass is projected too
+
+
+@dataclass(frozen=True, eq=False)
+class Orthogonal:
+    """Remembers gradients of the outputs on some examples; evidence may only move θ across them.
+
+    To first order the outputs there stay what they were. Deleting an example frees its own
+    gradients; evidence that was inserted adds its own, at the new mean (`gradients` takes them).
+    """
+
+    mean: Params
+    rows_: Tensor  # [stored, parameters]
+    ids: np.ndarray  # whose gradient each row is
+    gradients: Gradients
+    pending: tuple[tuple[Factor, Params], ...] = ()
+
+    settled = True
+
+    @cached_property
+    def stored(self) -> tuple[Tensor, np.ndarray]:
+        taken = [self.gradients(factor, where) for factor, where in self.pending]
+        return torch.cat([self.rows_, *(r for r, _ in taken)]), np.concatenate([self.ids, *(i for _, i in taken)])
+
+    def basis(self, without: np.ndarray) -> Tensor:
+        """Orthonormal directions of all that is stored, but for these ids."""
+        rows, ids = self.stored
+        kept = rows[torch.as_tensor(~np.isin(ids, without), device=rows.device)]
+        if not len(kept):
+            return kept.new_zeros(rows.shape[1], 0)
+        lengths = kept.norm(dim=1, keepdim=True)
+        kept = kept[lengths[:, 0] > 0] / lengths[lengths[:, 0] > 0]
+        directions, sizes, _ = torch.linalg.svd(kept.T, full_matrices=False)
+        return directions[:, sizes > DEPENDENT * sizes.max()]
+
+    def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
+        return f(self.mean)[None]
+
+    def times(self, factor: Factor) -> list[Term]:
+        return [Projected(factor, self.basis(without=factor.deleted.ids))]
+
+    def moved(self, mean: Params, factor: Factor) -> Orthogonal:
+        kept = ~np.isin(self.ids, factor.deleted.ids)
+        new = ((factor.inserted, mean),) if len(factor.inserted) else ()
+        rows = self.rows_[torch.as_tensor(kept, device=self.rows_.device)]
+        return replace(self, mean=mean, rows_=rows, ids=self.ids[kept], pending=(*self.pending, *new))

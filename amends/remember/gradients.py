@@ -1,0 +1,52 @@
+"""Gradients of the outputs on some of D: what orthogonal gradient descent keeps (Farajtabar et al. 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.curvature.backprop import general_grads
+from amends.factor import Factor
+from amends.params import Params
+from amends.posteriors import Orthogonal
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """`memory` examples of D, drawn at random; of each the gradient of the output of its own label
+    (the authors' OGD-GTL), or of every output.
+
+    Takes memory · parameters numbers; an SVD of that matrix at the first edit.
+    """
+
+    memory: int = 200
+    every_output: bool = False
+    seed: int = 0
+
+    def __call__(self, train: Factor, remaining: Factor | None = None) -> Orthogonal:
+        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(self.seed)).numpy()
+        rows, ids = self.of(train[np.sort(order[: self.memory])], train.network.params)
+        return Orthogonal(train.network.params, rows, ids, self.of)
+
+    def of(self, some: Factor, theta: Params) -> tuple[Tensor, np.ndarray]:
+        """Rows ∇f and the id each belongs to."""
+        rows, ids = [], []
+        for at, x, y, _ in some.tiles():
+            shape = some.network.outputs(theta, x).shape
+            for output in _outputs(shape, y, self.every_output):
+                grads = general_grads(some.network, theta, x, output, tuple(theta))
+                rows.append(torch.cat([grads[k].flatten(1) for k in theta], 1))
+                ids.append(some.ids[at])
+        return torch.cat(rows), np.concatenate(ids)
+
+
+def _outputs(shape: torch.Size, y: Tensor, every: bool) -> list[Tensor]:
+    """Which output of each example, as vectors of the shape of the outputs."""
+    width = shape[1:].numel()
+    eye = torch.eye(width, device=y.device).reshape(width, *shape[1:])
+    if every or y.is_floating_point() or y.ndim != 1:
+        return [e.expand(shape) for e in eye]
+    return [eye[y]]

@@ -1,0 +1,59 @@
+"""What several models remember: trained apart, or drawn around one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from amends.curvature import GGN, Damped, Diagonal
+from amends.errors import BadInput
+from amends.factor import Factor
+from amends.network import Network
+from amends.params import Params, plus, scaled
+from amends.posteriors import Ensemble, Posterior
+
+
+@dataclass(frozen=True)
+class Members:
+    """The model itself and `models` (modules or state dicts of the same architecture), or `samples`
+    draws around it from a damped diagonal Laplace posterior, each `scale` times as wide.
+
+    At full width draws of a network's diagonal posterior are no longer the network.
+    """
+
+    remember: Callable[[Factor, Factor | None], Posterior]
+    models: tuple[Any, ...] = ()
+    samples: int = 0
+    scale: float = 0.1
+    seed: int = 0
+
+    def __call__(self, train: Factor, remaining: Factor | None = None) -> Ensemble:
+        if bool(self.models) == bool(self.samples):
+            raise BadInput("neither or both of models and samples; ensemble; give other models, or how many samples")
+        thetas = [train.network.params, *self._others(train.network)] if self.models else self._draws(train)
+        members = tuple(
+            self.remember(_at(train, theta), None if remaining is None else _at(remaining, theta)) for theta in thetas
+        )
+        return Ensemble(members) if self.models else Ensemble(members, train.network.params, tuple(thetas))
+
+    def _others(self, network: Network) -> list[Params]:
+        for i, model in enumerate(self.models):
+            state = model.state_dict() if isinstance(model, nn.Module) else model
+            for k, buffer in network.module.named_buffers():
+                if buffer.is_floating_point() and not (k in state and torch.equal(state[k].to(buffer), buffer)):
+                    raise BadInput(f"the models differ in the buffer {k}; models[{i}]; only their weights may differ")
+        return [network.weights(model, f"models[{i}]") for i, model in enumerate(self.models)]
+
+    def _draws(self, train: Factor) -> list[Params]:
+        mean = train.network.params
+        precision = Damped(Diagonal(GGN()), 0.1)(train, mean)
+        noise = torch.Generator().manual_seed(self.seed)
+        return [plus(mean, scaled(precision.draw(noise), self.scale)) for _ in range(self.samples)]
+
+
+def _at(factor: Factor, theta: Params) -> Factor:
+    return replace(factor, network=replace(factor.network, params=theta))

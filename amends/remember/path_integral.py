@@ -1,0 +1,81 @@
+"""Synaptic intelligence: what each weight did for the fit on its way (Zenke, Poole & Ganguli 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+import torch
+
+from amends.curvature import GGN, Diagonal
+from amends.curvature.diagonal import DiagonalPrecision, normal_like
+from amends.errors import BadInput
+from amends.factor import Factor
+from amends.params import Params, flatten, plus, scaled, zeros_like
+from amends.posteriors import Gaussian
+from amends.trace import Trace, batches, onto
+
+
+@dataclass(frozen=True, eq=False)
+class PathIntegral:
+    """N(θ̂, (2cΩ)⁻¹), with Ωₖ = ωₖ / (Δₖ² + ξ): the rise of log p(D) that weight k made, over how far it went.
+
+    ωₖ is the work along the run, never below 0; Δₖ where the run ended less where it began; c is
+    `strength`; ξ is `damping` times the mean of Δ². A path into the optimum of −½ Σ hₖθₖ² does the
+    work ½ hₖΔₖ², so that 2Ω is h: strength 1 is EWC with the exact diagonal.
+
+    With no trace there is nothing to go on from: the gradient of a trained model is about zero, and
+    one trained anew has other units. Its work is that of short straight runs back to θ̂, from starts
+    `noise` times the root mean square weight away in every coordinate.
+    """
+
+    trace: Trace | None = None
+    strength: float = 1.0
+    damping: float = 1e-3
+    noise: float = 0.1
+    epochs: int = 4
+    batch: int = 16
+    seed: int = 0
+
+    def __call__(self, train: Factor, remaining: Factor | None = None) -> Gaussian:
+        mean = train.network.params
+        gain, away = along(self.trace, train) if self.trace is not None else self._back(train)
+        squared = {k: d**2 for k, d in away.items()}
+        floor = self.damping * float(flatten(squared).mean())
+        if not floor > 0:
+            raise BadInput("no weight went anywhere, or damping is not positive; path integral; give a run that moved")
+        omega = {k: gain[k].clamp(min=0) / (squared[k] + floor) for k in mean}
+        precision = DiagonalPrecision(scaled(omega, 2 * self.strength))
+        return Gaussian(mean, precision, Diagonal(GGN()), float(train.weights.sum()))
+
+    def _back(self, train: Factor) -> tuple[Params, Params]:
+        """The work of runs θ̂ ± δ → θ̂ on a batch each, and δ up to its signs.
+
+        By the midpoint rule, exact on a quadratic. The two sides cancel what is left of the
+        gradient at θ̂; random signs of δ cancel the other weights in expectation, and never leave a
+        weight with hardly any way to go. An epoch has every example in one pair of runs.
+        """
+        mean, noise = train.network.params, torch.Generator().manual_seed(self.seed)
+        size = self.noise * (float((flatten(mean) ** 2).mean()) ** 0.5 or 1.0)
+        gain, each = zeros_like(mean), -(-len(train) // self.batch)
+        for positions in islice(batches(len(train), self.batch, self.seed), self.epochs * each):
+            delta = {k: size * normal_like(v, noise).sign() for k, v in mean.items()}
+            above, below = (train[positions].value_and_grad(plus(mean, delta, side))[1] for side in (0.5, -0.5))
+            gain = {k: gain[k] + 0.5 * delta[k] * (below[k] - above[k]) / self.epochs for k in mean}
+        return gain, {k: torch.full_like(v, size) for k, v in mean.items()}
+
+
+def along(trace: Trace, train: Factor) -> tuple[Params, Params]:
+    """ωₖ = Σₜ gₖ(θₜ)(θₜ₊₁ − θₜ)ₖ and the displacement, g the gradient of log p(D).
+
+    g is the batch's, times N/|S|. Where the batch also made the step its noise counts as work, as in
+    the paper; any optimiser may have made it.
+    """
+    trace.check(train)
+    network, gain = train.network, zeros_like(train.network.params)
+    path = [s.theta for s in trace.steps] + [trace.end]
+    for step, (here, there) in zip(trace.steps, pairwise(path), strict=True):
+        _, grad = train[step.positions].value_and_grad(onto(network, here))
+        move, whole = onto(network, plus(there, here, -1.0)), len(train) / len(step.positions)
+        gain = {k: gain[k] + whole * grad[k] * move[k] for k in gain}
+    return gain, onto(network, plus(trace.end, path[0], -1.0))

@@ -1,0 +1,59 @@
+"""A mean-field posterior around a trained model: its spread is fitted, its mean stays (Nguyen et al. 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from amends.climb import LBFGS, Climber
+from amends.curvature import GGN, Diagonal
+from amends.factor import Factor
+from amends.params import Params
+from amends.posteriors import Expected, MeanField
+from amends.posteriors.expected import noisy_layers, spread_name
+
+
+@dataclass(frozen=True, eq=False)
+class Entropy:
+    """Σ log s − ½Λs²: the entropy of q and a Gaussian of precision Λ, as functions of the log of the
+    ratio of s to a first guess."""
+
+    guess: Params
+    precision: Params
+
+    def _weight(self, theta: Params, k: str) -> Tensor:
+        return self.precision[k] * (self.guess[k] * theta[spread_name(k)].exp()) ** 2
+
+    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+        value = sum(float((theta[spread_name(k)] - 0.5 * self._weight(theta, k)).double().sum()) for k in self.guess)
+        return value, {spread_name(k): 1 - self._weight(theta, k) for k in self.guess}
+
+    def hessian(self, theta: Params) -> Tensor:
+        return -torch.diag(torch.cat([2 * self._weight(theta, k).reshape(-1) for k in self.guess]))
+
+
+@dataclass(frozen=True)
+class Variational:
+    """Climbs E_q log p(D|θ) − KL(q ‖ N(0, 1/λ)) over the spread alone.
+
+    The first guess is the diagonal Laplace approximation, which is already the answer where the
+    log-likelihood is quadratic. A parameter without noise of its own keeps that guess.
+    """
+
+    prior: float = 1.0
+    draws: int = 2
+    climb: Climber = field(default_factory=lambda: LBFGS(steps=10, tolerance=1e-3))
+    seed: int = 0
+
+    def __call__(self, train: Factor, remaining: Factor | None = None) -> MeanField:
+        mean = train.network.params
+        data = Diagonal(GGN())(train, mean).data
+        guess = {k: (d + self.prior).rsqrt() for k, d in data.items()}
+        drawn = {name for own in noisy_layers(train.network, mean).values() for name in own.values()}
+        silent = {k: torch.full_like(d, self.prior) if k in drawn else d + self.prior for k, d in data.items()}
+        terms = [Expected(train, mean, guess, self.draws, self.seed), Entropy(guess, silent)]
+        start = {spread_name(k): torch.zeros_like(v) for k, v in guess.items()}
+        found = [start, *self.climb(terms, start)][-1]
+        return MeanField(mean, {k: g * found[spread_name(k)].exp() for k, g in guess.items()})

@@ -1,0 +1,143 @@
+"""A recorded training run, for the methods that look at training and not only at where it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from amends.errors import BadInput, NonFinite
+from amends.factor import Factor
+from amends.network import Network
+from amends.params import Params, flatten, plus
+
+
+@dataclass(frozen=True, eq=False)
+class TraceStep:
+    """θ before the step, where the examples of its batch stand in train, and its learning rate."""
+
+    theta: Params
+    positions: np.ndarray
+    rate: float
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A run from θ₀ to its end; kept on the CPU, for it is one copy of the parameters a step."""
+
+    steps: tuple[TraceStep, ...]
+    end: Params
+
+    def check(self, train: Factor) -> None:
+        """BadInput unless this can be a run of train's network on train."""
+        if not self.steps:
+            raise BadInput("the run has no steps; trace; record at least one, or replay for more epochs")
+        for i, theta in enumerate([*(s.theta for s in self.steps), self.end]):
+            check_params(theta, train.network, f"trace[{i}]")
+            for name in theta.keys() - train.network.params.keys():
+                raise BadInput(f"{name} is no trainable parameter of the model; trace[{i}]; give a run of this model")
+        for i, step in enumerate(self.steps):
+            found = _positions(step.positions, f"trace[{i}]")
+            outside = found[(found < 0) | (found >= len(train))]
+            if len(outside):
+                raise BadInput(
+                    f"the batch holds position {outside[0]}, but train has {len(train)} examples; trace[{i}]; "
+                    "pass the set the run was made on, in its order"
+                )
+
+
+def check_params(theta: Mapping[str, Tensor], network: Network, where: str) -> None:
+    """BadInput unless θ holds every trainable parameter of the network in its shape."""
+    if not isinstance(theta, Mapping):
+        raise BadInput(f"a {type(theta).__name__} in place of named parameters; {where}; give a list of state dicts")
+    for name, p in network.params.items():
+        if name not in theta:
+            raise BadInput(f"no parameter {name}; {where}; give one of the model that is repaired")
+        if theta[name].shape != p.shape:
+            raise BadInput(
+                f"{name} is {list(theta[name].shape)}, expected {list(p.shape)}; {where}; "
+                "give one of the model that is repaired"
+            )
+
+
+def onto(network: Network, theta: Mapping[str, Tensor]) -> Params:
+    """θ where the network computes, in the order of its own parameters."""
+    return {k: theta[k].detach().to(p) for k, p in network.params.items()}
+
+
+def _positions(given: Any, where: str) -> np.ndarray:
+    array = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
+    if array.ndim != 1 or not len(array) or array.dtype.kind not in "iu":
+        raise BadInput(
+            f"positions are {array.dtype} of shape {list(array.shape)}; {where}; "
+            "give a row of whole numbers, where the examples of the batch stand in train"
+        )
+    return array.astype(np.int64)
+
+
+@dataclass(eq=False)
+class Recorder:
+    """Records a training loop of the caller's own: called right before each `optimiser.step()`.
+
+    The optimiser may be any; what uses the trace takes the recorded rate as the one of plain SGD.
+    """
+
+    model: nn.Module
+    steps: list[TraceStep] = field(default_factory=list, init=False)
+
+    def __call__(self, positions: Any, rate: float) -> None:
+        where = f"recorder, step {len(self.steps)}"
+        if not 0 <= float(rate) < float("inf"):
+            raise BadInput(f"the learning rate is {rate!r}; {where}; give the rate of this step")
+        self.steps.append(TraceStep(self._here(), _positions(positions, where), float(rate)))
+
+    def trace(self) -> Trace:
+        """The run so far, ending where the model is now."""
+        return Trace(tuple(self.steps), self._here())
+
+    def _here(self) -> Params:
+        return {k: p.detach().to("cpu", copy=True) for k, p in self.model.named_parameters() if p.requires_grad}
+
+
+def replay(
+    train: Factor,
+    start: Params,
+    *,
+    epochs: float = 1.0,
+    batch: int = 64,
+    rate: float = 1e-2,
+    seed: int = 0,
+    without: np.ndarray | None = None,
+) -> Trace:
+    """Plain SGD on the mean negative log-likelihood: θ ← θ + rate/|S| Σ_{i∈S} ∇log p(zᵢ|θ).
+
+    `without` leaves the examples at these positions out of the sum and nothing else: batches and
+    the division by |S| stay as they were, the counterfactual of Hara et al. 2019.
+    """
+    check_params(start, train.network, "start")
+    theta, steps = onto(train.network, start), []
+    count = round(epochs * -(-len(train) // batch))
+    for positions in islice(batches(len(train), batch, seed), count):
+        steps.append(TraceStep(_kept(theta), positions, rate))
+        used = positions if without is None else positions[~np.isin(positions, without)]
+        theta = plus(theta, train[used].value_and_grad(theta)[1], rate / len(positions))
+    if not flatten(theta).isfinite().all():
+        raise NonFinite(f"NaN or infinity in the replayed weights; replay of {count} steps; lower the rate")
+    return Trace(tuple(steps), _kept(theta))
+
+
+def _kept(theta: Params) -> Params:
+    return {k: v.cpu() for k, v in theta.items()}
+
+
+def batches(n: int, size: int, seed: int) -> Iterator[np.ndarray]:
+    """Positions of one batch after the other, shuffled anew each epoch."""
+    noise = torch.Generator().manual_seed(seed)
+    while True:
+        order = torch.randperm(n, generator=noise).numpy()
+        yield from (order[s : s + size] for s in range(0, n, size))
