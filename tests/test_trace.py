@@ -229,7 +229,7 @@ def test_remembering_a_run_does_not_move_the_model_and_the_same_seed_is_the_same
     assert q.count == 40
     first, again, other = (held(PathIntegral(batch=40, seed=s)(train)) for s in (1, 1, 2))
     assert torch.equal(first, again)
-    assert not torch.equal(first, other)
+    assert not torch.allclose(first, other, rtol=1e-3)  # more than another order of summing
     assert torch.equal(torch.get_rng_state(), rng)
 
 

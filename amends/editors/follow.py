@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from amends.errors import NonFinite
 from amends.factor import Factor
 from amends.posteriors import Posterior
 
@@ -69,22 +70,27 @@ def follow(
 ) -> Posterior:
     """The last item; under a watch the best, the latest among equals.
 
-    Stops after `patience` items without one as good, so that a path that runs away is left.
+    Stops after `patience` items without one as good, so that a path that runs away is left; should
+    it reach infinity before that, it is left there.
     """
     chosen = next(path)
     best = watch(chosen) if watch else None
     waited = 0
-    for i, item in enumerate(path):
-        if progress:
-            progress(i)
-        if watch is None:
-            chosen = item
-            continue
-        value = watch(item)
-        if value is not None and (best is None or value >= best):
-            chosen, best, waited = item, value, 0
-            continue
-        waited += 1
-        if waited >= patience:
-            break
+    try:
+        for i, item in enumerate(path):
+            if progress:
+                progress(i)
+            if watch is None:
+                chosen = item
+                continue
+            value = watch(item)
+            if value is not None and (best is None or value >= best):
+                chosen, best, waited = item, value, 0
+                continue
+            waited += 1
+            if waited >= patience:
+                break
+    except NonFinite:
+        if not waited:
+            raise
     return chosen

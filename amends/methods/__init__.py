@@ -39,7 +39,7 @@ from amends.methods.treatments import fine_tune, newton, retrain
 __all__ = [
     "BY_NAME", "IDENTIFY", "SOLVERS", "TREAT", "Default", "Method", "Scorer", "cg", "default", "dense",
     "diagonal", "ekfac", "ensemble", "ewc", "ewc_as_printed", "fine_tune", "fisher_kernel", "functional", "gd",
-    "grad_dot", "kfac_ewc", "kfac_ewc_as_printed", "kronecker", "laplace_mc", "linear", "loss", "named", "newton", "ogd",
-    "online_ewc", "oracle", "random", "relatif", "retrain", "sa", "scores", "self_confidence", "sgd_influence",
+    "grad_dot", "kfac_ewc", "kfac_ewc_as_printed", "kronecker", "laplace_mc", "linear", "loss", "named", "newton",
+    "ogd", "online_ewc", "oracle", "random", "relatif", "retrain", "sa", "scores", "self_confidence", "sgd_influence",
     "shapley", "si", "sufficiency", "tracin", "vcl", "weighted",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from amends.methods import edits, quick, solvers, treatments
 from amends.methods.base import Method, Scorer, weighted
@@ -60,7 +61,7 @@ SOLVERS: dict[str, Callable[[], Curvature]] = {
 }  # fmt: skip
 
 
-def named(name: str, solver: str | None = None) -> Method | Scorer | Default:
+def named(name: str, solver: str | None = None) -> Any:
     """A method by its name, for a command line; `solver` goes to linear influence and Newton removal."""
     if solver is None:
         return BY_NAME[name]()
