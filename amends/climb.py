@@ -14,12 +14,17 @@ from torch import Tensor
 
 from amends.errors import NonFinite
 from amends.factor import Factor, Term
-from amends.params import Params, flatten, plus, scaled, unflatten, zeros_like
+from amends.params import Params, flatten, plus, unflatten, zeros_like
 from amends.posteriors.gaussian import Quadratic
 
 
 class Climber(Protocol):
+    """One whose steps have a length of their own choosing also has `finer()`: the same, in shorter ones."""
+
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]: ...
+
+
+FINER = 1 / 8
 
 
 def total(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
@@ -65,38 +70,43 @@ class Newton:
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """θ ← θ + rate (centre + P⁻¹ ∇(the rest)(θ) − θ), the paper's comparison of EWC with linear influence.
+    """θ ← θ + rate (P + μI)⁻¹ ∇(all terms)(θ): the paper's fixed-point equation of EWC, damped.
 
-    Needs exactly one quadratic among the terms. With λ = 0 and one undamped step from its centre
-    this is the natural-gradient step of Eq. linear_influence with γ = 1/N; with a small rate it is
-    a fine path whose steps are measured by what q is sure of.
+    Needs exactly one quadratic among the terms, of precision P. With λ = 0, one undamped step from
+    its centre is the natural-gradient step of Eq. linear_influence with γ = 1/N. Rate and damping
+    (μ, relative to the mean of P's diagonal) leave the fixed point where it is; small steps make a
+    fine path of it, measured by what q is sure of.
     """
 
     steps: int = 1
     rate: float = 1.0
+    damping: float = 0.0
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
         (prior,) = [t for t in terms if isinstance(t, Quadratic)]
-        rest = [t for t in terms if t is not prior]
+        precision = prior.precision.damped(self.damping) if self.damping else prior.precision
         theta = start
         for i in range(self.steps):
-            _, grad = total(rest, theta)
-            ahead = plus(prior.centre, prior.precision.solve(grad))
-            theta = _checked(plus(scaled(theta, 1 - self.rate), ahead, self.rate), i)
+            _, grad = total(terms, theta)
+            theta = _checked(plus(theta, precision.solve(grad), self.rate), i)
             yield theta
+
+    def finer(self) -> FixedPoint:
+        return replace(self, rate=self.rate * FINER)
 
 
 @dataclass(frozen=True)
 class Ascent:
-    """Plain gradient ascent in full batches, every step `stride` of the length of θ, or as much less
-    as it takes to go up. Never leaves the span of the gradients it is given."""
+    """Plain gradient ascent in full batches, every step `stride` of the length of θ (of 1 where θ
+    starts at zero), or as much less as it takes to go up. Never leaves the span of the gradients
+    it is given."""
 
     steps: int = 100
     stride: float = 0.01
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
         theta, (value, grad) = start, total(terms, start)
-        length = self.stride * float(flatten(start).norm())
+        length = self.stride * (float(flatten(start).norm()) or 1.0)
         for i in range(self.steps):
             size = float(flatten(grad).norm())
             if size == 0:
@@ -111,6 +121,9 @@ class Ascent:
                 return
             theta, value, grad = _checked(ahead, i), higher, ahead_grad
             yield theta
+
+    def finer(self) -> Ascent:
+        return replace(self, stride=self.stride * FINER)
 
 
 @dataclass(frozen=True)
@@ -206,6 +219,9 @@ class Adam:
                 if (here - last).norm() <= self.tolerance * here.norm():
                     return
                 last = here.clone()
+
+    def finer(self) -> Adam:
+        return replace(self, rate=self.rate * FINER, every=1)
 
 
 def _batches(factor: Factor, size: int, noise: torch.Generator) -> Iterator[Factor]:

@@ -126,13 +126,24 @@ class Network:
         self.likelihood.check(out, data.y, data.name)
 
     def weights(self, given: nn.Module | Mapping[str, Tensor], where: str) -> Params:
-        """The trainable parameters in another module or state dict of the same architecture."""
+        """The trainable parameters in another module or state dict of the same architecture, as copies
+        where this one computes."""
         state = given.state_dict() if isinstance(given, nn.Module) else given
-        for k, p in self.params.items():
-            if k not in state or state[k].shape != p.shape:
-                found = list(state[k].shape) if k in state else "missing"
-                raise BadInput(f"{k} is {found}, expected {list(p.shape)}; {where}; give weights of this model")
-        return {k: state[k].detach().clone().to(p) for k, p in self.params.items()}
+        self.check_weights(state, where)
+        return {k: state[k].detach().to(p, copy=True) for k, p in self.params.items()}
+
+    def check_weights(self, state: Mapping[str, Tensor], where: str) -> None:
+        """BadInput unless every trainable parameter is there in its shape."""
+        if not isinstance(state, Mapping):
+            raise BadInput(f"a {type(state).__name__} in place of named parameters; {where}; give a state dict")
+        for name, p in self.params.items():
+            if name not in state:
+                raise BadInput(f"no parameter {name}; {where}; give one of the model that is repaired")
+            if state[name].shape != p.shape:
+                raise BadInput(
+                    f"{name} is {list(state[name].shape)}, expected {list(p.shape)}; {where}; "
+                    "give one of the model that is repaired"
+                )
 
     def module_with(self, theta: Params, original: nn.Module) -> nn.Module:
         """A copy of the caller's model, in its mode and on its device, with the parameters θ."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from amends.errors import BadInput, NonFinite
 from amends.factor import Factor
-from amends.network import Network
 from amends.params import Params, flatten, plus
 
 
@@ -38,7 +37,7 @@ class Trace:
         if not self.steps:
             raise BadInput("the run has no steps; trace; record at least one, or replay for more epochs")
         for i, theta in enumerate([*(s.theta for s in self.steps), self.end]):
-            check_params(theta, train.network, f"trace[{i}]")
+            train.network.check_weights(theta, f"trace[{i}]")
             for name in theta.keys() - train.network.params.keys():
                 raise BadInput(f"{name} is no trainable parameter of the model; trace[{i}]; give a run of this model")
         for i, step in enumerate(self.steps):
@@ -49,25 +48,6 @@ class Trace:
                     f"the batch holds position {outside[0]}, but train has {len(train)} examples; trace[{i}]; "
                     "pass the set the run was made on, in its order"
                 )
-
-
-def check_params(theta: Mapping[str, Tensor], network: Network, where: str) -> None:
-    """BadInput unless θ holds every trainable parameter of the network in its shape."""
-    if not isinstance(theta, Mapping):
-        raise BadInput(f"a {type(theta).__name__} in place of named parameters; {where}; give a list of state dicts")
-    for name, p in network.params.items():
-        if name not in theta:
-            raise BadInput(f"no parameter {name}; {where}; give one of the model that is repaired")
-        if theta[name].shape != p.shape:
-            raise BadInput(
-                f"{name} is {list(theta[name].shape)}, expected {list(p.shape)}; {where}; "
-                "give one of the model that is repaired"
-            )
-
-
-def onto(network: Network, theta: Mapping[str, Tensor]) -> Params:
-    """θ where the network computes, in the order of its own parameters."""
-    return {k: theta[k].detach().to(p) for k, p in network.params.items()}
 
 
 def _positions(given: Any, where: str) -> np.ndarray:
@@ -119,8 +99,7 @@ def replay(
     `without` leaves the examples at these positions out of the sum and nothing else: batches and
     the division by |S| stay as they were, the counterfactual of Hara et al. 2019.
     """
-    check_params(start, train.network, "start")
-    theta, steps = onto(train.network, start), []
+    theta, steps = train.network.weights(start, "start"), []
     count = round(epochs * -(-len(train) // batch))
     for positions in islice(batches(len(train), batch, seed), count):
         steps.append(TraceStep(_kept(theta), positions, rate))

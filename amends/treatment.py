@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from amends.editors import Editor, Guard, Right, Watch, follow, open_ended
+from amends.editors import Editor, Guard, Right, Watch, finer, follow, open_ended
 from amends.errors import BadInput, NonFinite
 from amends.factor import Factor
 from amends.likelihoods import Categorical
@@ -19,6 +19,7 @@ from amends.progress import Progress
 from amends.selection import indices
 
 FLOOR = 0.02  # what the default guard lets go of the share that was right
+FINER_TRIES = 3  # a path whose every step costs more than that is taken again in shorter ones
 
 
 def treatment(
@@ -89,7 +90,12 @@ def treated(
         inner = Right(failures) if failures is not None and len(failures) else None
         watch = Guard.since(q, [*kept, *keep], FLOOR, inner)
     counter = progress.counter(f"forgetting {len(causes)}")
-    after = treatment(q, method.editor, forgotten, watch, learned, counter)
+    after, editor = treatment(q, method.editor, forgotten, watch, learned, counter), method.editor
+    for _ in range(FINER_TRIES):
+        editor = finer(editor) if watch is not None and after is q else None
+        if editor is None:
+            break
+        after = treatment(q, editor, forgotten, watch, learned, counter)
     for k, v in after.mean.items():
         if not v.isfinite().all():
             raise NonFinite(f"NaN or infinity in the repaired weights; {k}; use a smaller step or another method")

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from amends.curvature import CG
+from amends.curvature.solvers import largest
 from amends.factor import Factor
 from amends.network import derivative, transformable
 from amends.params import Params, plus, zeros_like
-from amends.trace import Trace, onto, replay
+from amends.trace import Trace, replay
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,32 +25,41 @@ class SGDInfluence:
 
     `corrected=False` divides the update of u by |Sₜ| once more, as the script the authors published
     for their section 7.2 does, so that curvature hardly counts. With no trace the run is a replay
-    that goes on from the trained model.
+    that goes on from the trained model, at half the inverse of the largest curvature unless a rate
+    is given: where rate times curvature exceeds 2, u would grow without bound.
     """
 
     trace: Trace | None = None
     corrected: bool = True
     epochs: float = 1.0
     batch: int = 64
-    rate: float = 1e-2
+    rate: float | None = None
     seed: int = 0
 
     def __call__(self, train: Factor, failures: Factor) -> Tensor:
         network = train.network
-        trace = self.trace or replay(
-            train, network.params, epochs=self.epochs, batch=self.batch, rate=self.rate, seed=self.seed
-        )
+        trace = self.trace or self._replayed(train)
         trace.check(train)
         scores = torch.zeros(len(train), dtype=torch.float64)
-        u = failures.value_and_grad(onto(network, trace.end))[1]
+        u = failures.value_and_grad(network.weights(trace.end, "trace"))[1]
         for step in reversed(trace.steps):
-            part, theta, each = train[step.positions], onto(network, step.theta), step.rate / len(step.positions)
+            part, theta, each = (
+                train[step.positions],
+                network.weights(step.theta, "trace"),
+                step.rate / len(step.positions),
+            )
             _, change = derivative(part.per_example, theta, u)
             lost = part.weights.cpu() * change.to("cpu", torch.float64)
             scores.index_add_(0, torch.as_tensor(step.positions), lost, alpha=-each)
             again = 1 if self.corrected else len(step.positions)
             u = plus(u, hessian_product(part, theta, u), each / again)
         return scores
+
+    def _replayed(self, train: Factor) -> Trace:
+        theta, rate = train.network.params, self.rate
+        if rate is None:
+            rate = 0.5 * float(train.weights.sum()) / largest(CG(prior=1e-12)(train, theta))
+        return replay(train, theta, epochs=self.epochs, batch=self.batch, rate=rate, seed=self.seed)
 
 
 def hessian_product(factor: Factor, theta: Params, vector: Params) -> Params:

@@ -13,7 +13,7 @@ from amends.errors import BadInput
 from amends.factor import Factor
 from amends.network import derivative
 from amends.params import Params
-from amends.trace import Trace, check_params, onto
+from amends.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,16 +47,14 @@ class TracIn:
         elif isinstance(given, Trace):
             given.check(train)
             for step in (given.steps[i] for i in self._starts(given, len(train))):
-                yield onto(network, step.theta), step.rate
-            yield onto(network, given.end), given.steps[-1].rate
+                yield network.weights(step.theta, "trace"), step.rate
+            yield network.weights(given.end, "trace"), given.steps[-1].rate
         else:
             rates = [1.0] * len(given) if self.rates is None else self.rates
             if not given or len(rates) != len(given):
                 raise BadInput(f"{len(given)} checkpoints and {len(rates)} rates; tracin; give one rate a checkpoint")
-            for i, theta in enumerate(given):
-                check_params(theta, network, f"checkpoints[{i}]")
-            for theta, rate in zip(given, rates, strict=True):
-                yield onto(network, theta), float(rate)
+            found = [network.weights(theta, f"checkpoints[{i}]") for i, theta in enumerate(given)]
+            yield from zip(found, map(float, rates), strict=True)
 
     def _starts(self, trace: Trace, n: int) -> list[int]:
         """The first step of each epoch, thinned evenly to `most`."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from amends.curvature.dense import Dense, DensePrecision
-from amends.curvature.diagonal import Diagonal, DiagonalPrecision
-from amends.curvature.kronecker import EKFAC, Kronecker, KroneckerPrecision
 from amends.factor import Factor
 from amends.params import Params
+from amends.posteriors import Curvature, Precision
 
 
 @dataclass(frozen=True)
@@ -19,12 +17,8 @@ class Damped:
     known: without damping, linear influence is mostly their noise.
     """
 
-    inner: Diagonal | Kronecker | EKFAC | Dense
+    inner: Curvature
     relative: float = 0.1
 
-    def __call__(self, factor: Factor, theta: Params) -> DiagonalPrecision | KroneckerPrecision | DensePrecision:
-        found = self.inner(factor, theta)
-        prior = found.prior + self.relative * found.mean
-        if isinstance(found, KroneckerPrecision):
-            return replace(found, prior=prior, rest=replace(found.rest, prior=prior))
-        return replace(found, prior=prior)
+    def __call__(self, factor: Factor, theta: Params) -> Precision:
+        return self.inner(factor, theta).damped(self.relative)

@@ -81,6 +81,9 @@ class DensePrecision:
     def scaled(self, by: float) -> DensePrecision:
         return replace(self, data=by * self.data)
 
+    def damped(self, relative: float) -> DensePrecision:
+        return replace(self, prior=self.prior + relative * self.mean)
+
 
 def nonnegative(matrix: Tensor) -> Tensor:
     """The nearest matrix without negative curvature; the same one where there is none."""

@@ -80,6 +80,10 @@ class ImplicitPrecision:
     def scaled(self, by: float) -> ImplicitPrecision:
         return replace(self, parts=tuple((f, t, s * by) for f, t, s in self.parts))
 
+    def damped(self, relative: float) -> ImplicitPrecision:
+        mean = float(flatten(self.diagonal).mean())
+        return replace(self, prior=self.lift + relative * mean)
+
     def dense(self) -> Tensor:
         like = self.parts[0][1]
         first = flatten(like)

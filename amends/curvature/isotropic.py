@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
@@ -33,6 +33,9 @@ class IsotropicPrecision:
 
     def scaled(self, by: float) -> IsotropicPrecision:
         return self
+
+    def damped(self, relative: float) -> IsotropicPrecision:
+        return replace(self, value=self.value * (1 + relative))
 
     def dense(self) -> Tensor:
         first = next(iter(self.like.values()))

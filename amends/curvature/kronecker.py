@@ -179,6 +179,10 @@ class KroneckerPrecision:
     def scaled(self, by: float) -> KroneckerPrecision:
         return replace(self, blocks=tuple(b.scaled(by) for b in self.blocks), rest=self.rest.scaled(by))
 
+    def damped(self, relative: float) -> KroneckerPrecision:
+        prior = self.prior + relative * self.mean
+        return replace(self, prior=prior, rest=replace(self.rest, prior=prior))
+
     def dense(self) -> Tensor:
         first = flatten(self.like)
         eye = torch.eye(len(first), dtype=first.dtype, device=first.device)

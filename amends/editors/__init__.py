@@ -1,7 +1,7 @@
 """Ways to put evidence into a posterior or take it out. None of them knows which step it serves."""
 
 from amends.editors.afresh import Afresh
-from amends.editors.base import Editor, open_ended
+from amends.editors.base import Editor, finer, open_ended
 from amends.editors.each import Each
 from amends.editors.follow import Guard, HeldOut, Right, Watch, follow
 from amends.editors.mode import Mode
@@ -11,5 +11,5 @@ from amends.editors.variational import Variational
 
 __all__ = [
     "Afresh", "Each", "Editor", "Guard", "HeldOut", "Mode", "Right", "Step", "Tangent", "Variational", "Watch",
-    "follow", "open_ended",
+    "finer", "follow", "open_ended",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from amends.editors.base import Editor, open_ended
+from amends.editors.base import Editor, finer, open_ended
 from amends.errors import BadInput
 from amends.factor import Factor
 from amends.posteriors import Ensemble, Posterior
@@ -27,6 +27,10 @@ class Each:
 
     def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
         return any(open_ended(self.editor, member, factor) for member in _ensemble(posterior).members)
+
+    def finer(self) -> Each | None:
+        editor = finer(self.editor)
+        return None if editor is None else replace(self, editor=editor)
 
 
 def _ensemble(posterior: Posterior) -> Ensemble:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from amends.climb import LBFGS, Adam, Climber
+from amends.editors.base import finer
 from amends.factor import Bounded, Factor, Term
 from amends.posteriors import Posterior
 
@@ -38,6 +39,10 @@ class Mode:
     def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
         """Whether evidence is taken out that no other evidence cancels."""
         return any(_deletes(t) for t in posterior.times(factor))
+
+    def finer(self) -> Mode | None:
+        unlearn = finer(self.unlearn)
+        return None if unlearn is None or self.bounded else replace(self, unlearn=unlearn)
 
     def unbounded(self, terms: list[Term]) -> bool:
         """Whether the terms, as this editor takes them, can be climbed for ever."""

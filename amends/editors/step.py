@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from amends.climb import FINER
 from amends.errors import BadInput
 from amends.factor import Factor
 from amends.params import Params, plus, scaled
@@ -42,3 +43,6 @@ class Step:
 
     def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
         return len(self.sizes) > 1
+
+    def finer(self) -> Step | None:
+        return replace(self, sizes=tuple(FINER * s for s in self.sizes)) if len(self.sizes) > 1 else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from amends.climb import LBFGS, Adam, Climber
+from amends.editors.base import finer
 from amends.errors import BadInput
 from amends.factor import Factor
 from amends.posteriors import Divergence, Expected, MeanField, Posterior
@@ -21,7 +22,7 @@ class Variational:
 
     draws: int = 8
     climb: Climber = field(default_factory=lambda: LBFGS(steps=40))
-    unlearn: Climber = field(default_factory=lambda: Adam(rate=0.02, epochs=60, every=1))
+    unlearn: Climber = field(default_factory=lambda: Adam(rate=0.003, epochs=100, every=1))
     seed: int = 0
 
     def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
@@ -38,3 +39,7 @@ class Variational:
 
     def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
         return len(factor.deleted) > 0
+
+    def finer(self) -> Variational | None:
+        unlearn = finer(self.unlearn)
+        return None if unlearn is None else replace(self, unlearn=unlearn)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from amends.climb import LBFGS, Adam, Ascent, Climber
+from amends.climb import LBFGS, Adam, Ascent, Climber, FixedPoint
 from amends.curvature import GGN, Damped, Diagonal, Empirical, Kind, Kronecker
 from amends.editors import Each, Mode, Variational
 from amends.errors import BadInput
@@ -17,15 +18,12 @@ from amends.remember import Variational as FittedSpread
 from amends.trace import Trace
 
 EXACT = GGN()
+FORGET = FixedPoint(steps=100, rate=0.05, damping=10.0)  # how evidence is taken out from under a diagonal quadratic
 
 
-def _mode(climb: Climber | None, unlearn: Climber | None, bounded: bool = False) -> Mode:
-    chosen: dict[str, Climber] = {}
-    if climb is not None:
-        chosen["climb"] = climb
-    if unlearn is not None:
-        chosen["unlearn"] = unlearn
-    return Mode(**chosen, bounded=bounded)
+def _given(**climbers: Climber | None) -> dict[str, Climber]:
+    """Those a caller chose; an editor knows its own defaults."""
+    return {k: c for k, c in climbers.items() if c is not None}
 
 
 def ewc(
@@ -40,7 +38,8 @@ def ewc(
 
     The Fisher is that of the model's own predictions, as Kirkpatrick et al. define it and exactly
     in expectation; `kind=Empirical()` takes the given labels instead, as the paper does."""
-    return Method(Laplace(Diagonal(kind, prior)), _mode(climb, unlearn, bounded), hold)
+    editor = Mode(**_given(climb=climb), unlearn=unlearn or FORGET, bounded=bounded)
+    return Method(Laplace(Diagonal(kind, prior)), editor, hold)
 
 
 def ewc_as_printed(seed: int = 0) -> Method:
@@ -51,20 +50,21 @@ def ewc_as_printed(seed: int = 0) -> Method:
 
 def kfac_ewc(
     prior: float = 0.0,
-    kind: Kind = Empirical(),  # noqa: B008 (frozen, without state)
+    kind: Kind = EXACT,
     climb: Climber | None = None,
     unlearn: Climber | None = None,
     bounded: bool = False,
     hold: float = 0.0,
 ) -> Method:
     """EWC with a Kronecker-factored Fisher."""
-    return Method(Laplace(Kronecker(kind, prior)), _mode(climb, unlearn, bounded), hold)
+    forget = unlearn or replace(FORGET, damping=1.0)  # blocks know more of the curvature than a diagonal
+    return Method(Laplace(Kronecker(kind, prior)), Mode(**_given(climb=climb), unlearn=forget, bounded=bounded), hold)
 
 
 def kfac_ewc_as_printed(seed: int = 0) -> Method:
     """The same with the paper's optimiser."""
     printed = Adam(rate=1e-3, epochs=100, batch=64, every=1, seed=seed)
-    return kfac_ewc(climb=printed, unlearn=printed, hold=0.1)
+    return kfac_ewc(kind=Empirical(), climb=printed, unlearn=printed, hold=0.1)
 
 
 def online_ewc(
@@ -81,7 +81,7 @@ def online_ewc(
     `since` is the posterior an earlier repair ended with (`Influence.edited`, or what `treatment`
     returns); the next one goes on from its Fisher, without going through D again."""
     remember = Laplace(Diagonal(kind, prior), decay=decay) if since is None else Running(since)
-    return Method(remember, _mode(climb, unlearn, bounded))
+    return Method(remember, Mode(**_given(climb=climb), unlearn=unlearn or FORGET, bounded=bounded))
 
 
 def si(
@@ -94,7 +94,8 @@ def si(
     """Synaptic intelligence: a parameter matters by how much of the likelihood it gained in training.
 
     `trace` is a recorded run (`amends.trace.Recorder`); without one, a short replay from around θ̂."""
-    return Method(PathIntegral(trace, strength), _mode(climb, unlearn, bounded))
+    editor = Mode(**_given(climb=climb), unlearn=unlearn or FORGET, bounded=bounded)
+    return Method(PathIntegral(trace, strength), editor)
 
 
 def functional(
@@ -115,11 +116,12 @@ def functional(
     """
     laplace = Laplace(Diagonal(GGN())) if with_ewc else None
     remember = Predictions(strength, on_train or memorable > 0, on_remaining, memorable, laplace)
-    return Method(remember, _mode(climb or LBFGS(steps=40), unlearn, bounded))
+    editor = Mode(climb or LBFGS(steps=40), bounded=bounded)
+    return Method(remember, editor if unlearn is None else replace(editor, unlearn=unlearn))
 
 
 def vcl(
-    prior: float = 1.0,
+    prior: float | None = None,
     draws: int = 8,
     climb: Climber | None = None,
     unlearn: Climber | None = None,
@@ -127,12 +129,8 @@ def vcl(
 ) -> Method:
     """Variational continual learning: a mean-field posterior with its spread fitted, mean and spread
     both edited; deleting is variational unlearning."""
-    chosen: dict[str, Climber] = {}
-    if climb is not None:
-        chosen["climb"] = climb
-    if unlearn is not None:
-        chosen["unlearn"] = unlearn
-    return Method(FittedSpread(prior, seed=seed), Variational(draws, seed=seed, **chosen))
+    editor = Variational(draws, seed=seed, **_given(climb=climb, unlearn=unlearn))
+    return Method(FittedSpread(prior, seed=seed), editor)
 
 
 def ogd(
@@ -164,7 +162,7 @@ def laplace_mc(
     damping, or more draws help. With the same noise before and after."""
     chosen = curvature or Damped(Diagonal(GGN()), 1.0)
     remember = Laplace(chosen, last_layer=last_layer, draws=draws, seed=seed)
-    return Method(remember, _mode(climb, None), score=predictive if exact else first_order)
+    return Method(remember, Mode(**_given(climb=climb)), score=predictive if exact else first_order)
 
 
 def ensemble(

@@ -51,7 +51,7 @@ def sgd_influence(
     corrected: bool = True,
     epochs: float = 1.0,
     batch: int = 64,
-    rate: float = 1e-2,
+    rate: float | None = None,
     seed: int = 0,
 ) -> Scorer:
     """What leaving z out of the recorded steps would have changed (Hara et al. 2019).

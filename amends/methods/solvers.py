@@ -39,16 +39,16 @@ def diagonal(damping: float = 0.1, kind: Kind = EXACT) -> Curvature:
     return Damped(Diagonal(kind), damping)
 
 
-def kronecker(damping: float = 0.1, kind: Kind = EXACT) -> Curvature:
+def kronecker(damping: float = 1.0, kind: Kind = EXACT) -> Curvature:
     """A ⊗ G for each layer (K-FAC)."""
     return Damped(Kronecker(kind), damping)
 
 
-def ekfac(damping: float = 0.1, kind: Kind = EXACT) -> Curvature:
+def ekfac(damping: float = 1.0, kind: Kind = EXACT) -> Curvature:
     """K-FAC's directions, with the curvature measured along each."""
     return Damped(EKFAC(kind), damping)
 
 
-def dense(damping: float = 0.1, kind: Kind = EXACT) -> Curvature:
+def dense(damping: float = 100.0, kind: Kind = EXACT) -> Curvature:
     """The whole matrix, for models of up to 20,000 parameters."""
     return Damped(Dense(kind), damping)

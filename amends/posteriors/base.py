@@ -54,6 +54,10 @@ class Precision(Protocol):
         """As if every example had been seen `by` times; λ stays."""
         ...
 
+    def damped(self, relative: float) -> Precision:
+        """λ raised by `relative` times the mean of the diagonal, in every direction."""
+        ...
+
     def dense(self) -> Tensor: ...
 
     @property

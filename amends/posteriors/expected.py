@@ -60,13 +60,14 @@ class Expected:
         pairs = max(1, self.draws // 2)
         total = torch.zeros_like(w)
         for draw in range(pairs):
+            drawn: list[Tensor] = []  # the same for both signs
             for sign in (1.0, -1.0):
-                with self._noise(theta, keys, self.seed + draw, sign) as mean:
+                with self._noise(theta, keys, self.seed + draw, sign, drawn) as mean:
                     total = total + network.log_prob(mean, x, y)
         return w * total / (2 * pairs)
 
     @contextmanager
-    def _noise(self, theta: Params, keys: Tensor, draw: int, sign: float) -> Iterator[Params]:
+    def _noise(self, theta: Params, keys: Tensor, draw: int, sign: float, drawn: list[Tensor]) -> Iterator[Params]:
         """The mean to call the network with; while it is, layers add their noise."""
         mean = {k: c + self.spread[k] * theta[k] if k in theta else c for k, c in self.centre.items()}
         variance = {
@@ -79,9 +80,10 @@ class Expected:
             def noisy(layer: nn.Module, args: tuple, out: Tensor) -> Tensor:
                 nonlocal calls
                 calls += 1
-                noise = sign * normal(keys, out.shape[1:], (draw << 16) + calls)
+                if len(drawn) < calls:
+                    drawn.append(normal(keys, out.shape[1:], (draw << 16) + calls).to(out))
                 spread = {k: variance[name] for k, name in own.items()}
-                return out + (_variance(layer, args[0], spread) + TINY).sqrt() * noise.to(out)
+                return out + sign * (_variance(layer, args[0], spread) + TINY).sqrt() * drawn[calls - 1]
 
             return noisy
 

@@ -13,7 +13,7 @@ from amends.errors import BadInput
 from amends.factor import Factor
 from amends.params import Params, flatten, plus, scaled, zeros_like
 from amends.posteriors import Gaussian
-from amends.trace import Trace, batches, onto
+from amends.trace import Trace, batches
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ def along(trace: Trace, train: Factor) -> tuple[Params, Params]:
     network, gain = train.network, zeros_like(train.network.params)
     path = [s.theta for s in trace.steps] + [trace.end]
     for step, (here, there) in zip(trace.steps, pairwise(path), strict=True):
-        _, grad = train[step.positions].value_and_grad(onto(network, here))
-        move, whole = onto(network, plus(there, here, -1.0)), len(train) / len(step.positions)
+        _, grad = train[step.positions].value_and_grad(network.weights(here, "trace"))
+        move, whole = network.weights(plus(there, here, -1.0), "trace"), len(train) / len(step.positions)
         gain = {k: gain[k] + whole * grad[k] * move[k] for k in gain}
-    return gain, onto(network, plus(trace.end, path[0], -1.0))
+    return gain, network.weights(plus(trace.end, path[0], -1.0), "trace")

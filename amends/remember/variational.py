@@ -10,7 +10,7 @@ from torch import Tensor
 from amends.climb import LBFGS, Climber
 from amends.curvature import GGN, Diagonal
 from amends.factor import Factor
-from amends.params import Params
+from amends.params import Params, count, dot
 from amends.posteriors import Expected, MeanField
 from amends.posteriors.expected import noisy_layers, spread_name
 
@@ -39,10 +39,11 @@ class Variational:
     """Climbs E_q log p(D|θ) − KL(q ‖ N(0, 1/λ)) over the spread alone.
 
     The first guess is the diagonal Laplace approximation, which is already the answer where the
-    log-likelihood is quadratic. A parameter without noise of its own keeps that guess.
+    log-likelihood is quadratic. A parameter without noise of its own keeps that guess. λ = None is
+    the prior under which θ̂ itself is most likely, the number of parameters over ‖θ̂‖².
     """
 
-    prior: float = 1.0
+    prior: float | None = None
     draws: int = 2
     climb: Climber = field(default_factory=lambda: LBFGS(steps=10, tolerance=1e-3))
     seed: int = 0
@@ -50,9 +51,10 @@ class Variational:
     def __call__(self, train: Factor, remaining: Factor | None = None) -> MeanField:
         mean = train.network.params
         data = Diagonal(GGN())(train, mean).data
-        guess = {k: (d + self.prior).rsqrt() for k, d in data.items()}
+        prior = count(mean) / max(dot(mean, mean), 1e-12) if self.prior is None else self.prior
+        guess = {k: (d + prior).rsqrt() for k, d in data.items()}
         drawn = {name for own in noisy_layers(train.network, mean).values() for name in own.values()}
-        silent = {k: torch.full_like(d, self.prior) if k in drawn else d + self.prior for k, d in data.items()}
+        silent = {k: torch.full_like(d, prior) if k in drawn else d + prior for k, d in data.items()}
         terms = [Expected(train, mean, guess, self.draws, self.seed), Entropy(guess, silent)]
         start = {spread_name(k): torch.zeros_like(v) for k, v in guess.items()}
         found = [start, *self.climb(terms, start)][-1]
