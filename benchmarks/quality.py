@@ -1,6 +1,6 @@
 """Every method on real networks: are the causes found, and does forgetting them repair the model?
 
-    python benchmarks/quality.py --data DIR --seeds 5 --out docs/results/quality
+    python benchmarks/quality.py --data DIR --seeds 5 --out tables.md
 
 DIR holds mnist.npz (x_train, y_train, x_test, y_test) and digits.npz (images, target: scikit-learn's
 load_digits). Runs on torch and numpy alone, on a GPU if there is one.
@@ -74,7 +74,7 @@ def identifying(world: World) -> dict[str, Any]:
         "laplace_mc, diagonal": methods.laplace_mc(),
         "laplace_mc, diagonal, first order": methods.laplace_mc(exact=False),
         "laplace_mc, last layer, kronecker": methods.laplace_mc(Damped(Kronecker(GGN()), 1.0), last_layer=True),
-        "ensemble of ewc, 4 samples": methods.ensemble(methods.ewc(), samples=4),
+        "ensemble of ewc, 2 samples": methods.ensemble(methods.ewc(), samples=2),
         "ensemble of ewc, 3 models": methods.ensemble(methods.ewc(), models=world.others),
         "ensemble of functional, 3 models": methods.ensemble(methods.functional(), models=world.others),
         "fine_tune on D and F": methods.fine_tune(epochs=5),
@@ -82,10 +82,10 @@ def identifying(world: World) -> dict[str, Any]:
     }
 
 
-def treating(scores: dict[str, np.ndarray], wrong: np.ndarray, share: float) -> dict[str, tuple[np.ndarray, Any]]:
+def treating(world: World, scores: dict[str, np.ndarray]) -> dict[str, tuple[np.ndarray, Any]]:
     """(causes, method) by name. The same causes for all but the controls."""
-    n = len(wrong)
-    k = round(share * n)
+    wrong, n = world.wrong, len(world.wrong)
+    k = round(world.share * n)
     best = np.argsort(-scores[f"{COMMON}, times loss"], kind="stable")[:k]
     nothing, random = np.zeros(0, dtype=int), np.random.default_rng(n).permutation(n)[:k]
     by_loss = np.argsort(-scores["loss"], kind="stable")[:k]
@@ -109,31 +109,29 @@ def treating(scores: dict[str, np.ndarray], wrong: np.ndarray, share: float) -> 
         "kfac_ewc": (best, methods.kfac_ewc()),
         "kfac_ewc, bounded": (best, methods.kfac_ewc(bounded=True)),
         "online_ewc": (best, methods.online_ewc()),
-        "si": (best, methods.si()),
+        "si, recorded run": (best, methods.si(world.trace)),
         "vcl": (best, methods.vcl()),
         "ogd": (best, methods.ogd()),
         "functional on D, .1": (best, methods.functional(0.1, on_train=True, on_remaining=False)),
         "functional on both, 1": (best, methods.functional(1.0, on_train=True)),
         "functional on both, .1, bounded": (best, methods.functional(0.1, on_train=True, bounded=True)),
-        "ensemble of ewc, 4 samples": (best, methods.ensemble(methods.ewc(), samples=4)),
+        "ensemble of ewc, 2 samples": (best, methods.ensemble(methods.ewc(), samples=2)),
     }
 
 
-def one_seed(world: World, skip: set[str]) -> Rows:
-    base = {"accuracy": world.accuracy, "failures": len(world.sets["query"][1]) + len(world.sets["holdout"][1]),
-            "wrong": int(world.wrong.sum()), "fitted": fitted(world)}  # fmt: skip
-    rows: Rows = {"base": base}
+def one_seed(world: World, skip: set[str], rows: Rows, store: Callable[[Rows], None]) -> Rows:
+    """Every row of the two tables; those already in `rows` are not made again."""
+    rows["base"] = {"accuracy": world.accuracy, "wrong": int(world.wrong.sum()), "fitted": fitted(world),
+                    "failures": len(world.sets["query"][1]) + len(world.sets["holdout"][1])}  # fmt: skip
+    given = {"remaining": world.sets["guard"], "batch_size": 1024}
     scores: dict[str, np.ndarray] = {}
     for name, method in identifying(world).items():
-        if name in skip:
+        if (f"identify: {name}" in rows and name not in (COMMON, "loss")) or name in skip:
             continue
         try:
             found, seconds = timed(
-                lambda m=method: identify(
-                    world.net, world.train, world.sets["query"], remaining=world.sets["guard"], method=m,
-                    batch_size=1024,
-                )
-            )  # fmt: skip
+                lambda m=method: identify(world.net, world.train, world.sets["query"], method=m, **given)
+            )
         except (NotConverged, OutOfMemory) as e:
             rows[f"identify: {name}"] = {"refused": str(e)}
             continue
@@ -142,19 +140,18 @@ def one_seed(world: World, skip: set[str]) -> Rows:
         row = {"AP": average_precision(found.scores, world.wrong), "AUC": ranking_area(found.scores, world.wrong),
                "P@100": precision_at(100, found.scores, world.wrong),
                "AP × loss": average_precision(weighed, world.wrong), "seconds": seconds}  # fmt: skip
-        if found.edited is not None and "holdout" in world.sets and finite_edit(method):
+        if found.edited is not None and finite_edit(method):
             row |= world.accuracies(found.train.network.module_with(found.edited.mean, world.net))
         rows[f"identify: {name}"] = row
-    for name, (causes, method) in treating(scores, world.wrong, world.share).items():
-        if name in skip:
+        store(rows)
+    for name, (causes, method) in treating(world, scores).items():
+        if f"treat: {name}" in rows or name in skip:
             continue
         model, seconds = timed(
-            lambda c=causes, m=method: treat(
-                world.net, world.train, c, failures=world.sets["query"], remaining=world.sets["guard"], method=m,
-                batch_size=1024,
-            )
-        )  # fmt: skip
+            lambda c=causes, m=method: treat(world.net, world.train, c, failures=world.sets["query"], method=m, **given)
+        )
         rows[f"treat: {name}"] = {**world.accuracies(model), "seconds": seconds}
+        store(rows)
     return rows
 
 
@@ -181,15 +178,16 @@ def table(results: list[Rows], prefix: str, columns: list[str]) -> Iterator[str]
     """Mean ± standard deviation over the seeds, as markdown."""
     yield f"| {prefix[:-2]} | " + " | ".join(columns) + " |"
     yield "|---" * (len(columns) + 1) + "|"
-    for name in (n for n in results[0] if n.startswith(prefix)):
-        rows = [r[name] for r in results if "refused" not in r[name]]
+    for name in (n for n in max(results, key=len) if n.startswith(prefix)):
+        made = [r[name] for r in results if name in r]
+        rows = [r for r in made if "refused" not in r]
         cells = []
         for column in columns:
             values = [r[column] for r in rows if column in r]
             digits = 1 if column == "seconds" else 3
             cells.append(f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}" if values else "-")
-        refused = len(results) - len(rows)
-        note = "" if not refused else f" (refused {refused} of {len(results)})"
+        note = "" if len(rows) == len(made) else f" (refused {len(made) - len(rows)} of {len(made)})"
+        note += "" if len(made) == len(results) else f" ({len(made)} seeds)"
         yield f"| {name[len(prefix) :]}{note} | " + " | ".join(cells) + " |"
 
 
@@ -217,9 +215,18 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> Rows:
         torch.set_num_threads(1)
     data = {f.stem: dict(np.load(f)) for f in Path(args.data).glob("*.npz") if f.stem in ("mnist", "digits")}
     start = time.perf_counter()
-    rows = one_seed(SETTINGS[setting](data, seed, args.device), set(args.skip))
+    kept = Path(args.keep) / f"{setting.replace(', ', '_')}_{seed}.json"
+    rows = json.loads(kept.read_text()) if kept.exists() else {}
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    one_seed(SETTINGS[setting](data, seed, args.device), set(args.skip), rows, lambda r: _write(kept, json.dumps(r)))
     print(f"{setting}, seed {seed}: {time.perf_counter() - start:.0f} s", flush=True)
     return rows
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    path.with_suffix(".part").write_text(text)
+    path.with_suffix(".part").replace(path)
 
 
 def main() -> None:
@@ -230,7 +237,8 @@ def main() -> None:
     ask.add_argument("--jobs", type=int, default=1, help="seeds at once; seconds mean little with more than 1")
     ask.add_argument("--skip", nargs="*", default=[], help="names of rows to leave out")
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    ask.add_argument("--out", help="write OUT.md and OUT.json")
+    ask.add_argument("--keep", default=".cache/quality", help="folder of rows already made; a second run goes on")
+    ask.add_argument("--out", help="a markdown file for the tables")
     args = ask.parse_args()
     every = {}
     for setting in args.settings:
@@ -243,9 +251,7 @@ def main() -> None:
         every[setting] = results
         print(report(setting, results), flush=True)
         if args.out:
-            Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-            Path(f"{args.out}.json").write_text(json.dumps(every, indent=1))
-            Path(f"{args.out}.md").write_text("\n\n".join(report(s, r) for s, r in every.items()) + "\n")
+            _write(Path(args.out), "\n\n".join(report(s, r) for s, r in every.items()) + "\n")
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ def laplace_mc(
     damping, or more draws help. With the same noise before and after."""
     chosen = curvature or Damped(Diagonal(GGN()), 1.0)
     remember = Laplace(chosen, last_layer=last_layer, draws=draws, seed=seed)
-    return Method(remember, Mode(**_given(climb=climb)), score=predictive if exact else first_order)
+    return Method(remember, Mode() if climb is None else Mode(climb), score=predictive if exact else first_order)
 
 
 def ensemble(

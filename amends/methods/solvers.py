@@ -39,12 +39,12 @@ def diagonal(damping: float = 0.1, kind: Kind = EXACT) -> Curvature:
     return Damped(Diagonal(kind), damping)
 
 
-def kronecker(damping: float = 1.0, kind: Kind = EXACT) -> Curvature:
+def kronecker(damping: float = 10.0, kind: Kind = EXACT) -> Curvature:
     """A ⊗ G for each layer (K-FAC)."""
     return Damped(Kronecker(kind), damping)
 
 
-def ekfac(damping: float = 1.0, kind: Kind = EXACT) -> Curvature:
+def ekfac(damping: float = 10.0, kind: Kind = EXACT) -> Curvature:
     """K-FAC's directions, with the curvature measured along each."""
     return Damped(EKFAC(kind), damping)
 
