@@ -25,8 +25,9 @@ class SGDInfluence:
 
     `corrected=False` divides the update of u by |Sₜ| once more, as the script the authors published
     for their section 7.2 does, so that curvature hardly counts. With no trace the run is a replay
-    that goes on from the trained model, at half the inverse of the largest curvature unless a rate
-    is given: where rate times curvature exceeds 2, u would grow without bound.
+    that goes on from the trained model, at a twentieth of the inverse of the largest curvature
+    unless a rate is given: single batches are steeper than their mean, and where rate times
+    curvature nears 1 the examples of the last batches are weighed unlike the rest.
     """
 
     trace: Trace | None = None
@@ -58,7 +59,7 @@ class SGDInfluence:
     def _replayed(self, train: Factor) -> Trace:
         theta, rate = train.network.params, self.rate
         if rate is None:
-            rate = 0.5 * float(train.weights.sum()) / largest(CG(prior=1e-12)(train, theta))
+            rate = 0.05 * float(train.weights.sum()) / largest(CG(prior=1e-12)(train, theta))
         return replay(train, theta, epochs=self.epochs, batch=self.batch, rate=rate, seed=self.seed)
 
 

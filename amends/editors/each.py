@@ -20,8 +20,12 @@ class Each:
 
     def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
         ensemble = _ensemble(posterior)
+        yield posterior
         here = list(ensemble.members)
-        for step in zip_longest(*(self.editor(member, factor) for member in here)):
+        paths = [self.editor(member, factor) for member in here]
+        for path in paths:
+            next(path)
+        for step in zip_longest(*paths):
             here = [old if new is None else new for old, new in zip(here, step, strict=True)]
             yield replace(ensemble, members=tuple(here))
 

@@ -1,0 +1,434 @@
+"""Each method is what its authors meant: against closed forms, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import amends
+from amends import methods
+from amends.climb import LBFGS, Ascent, FixedPoint, Newton
+from amends.curvature import GGN, Dense, Diagonal, Kronecker
+from amends.editors import Each, Mode, Step, Variational, finer, follow, open_ended
+from amends.errors import BadInput, NotConverged
+from amends.factor import Factor
+from amends.influence import influence
+from amends.params import flatten
+from amends.posteriors import Ensemble, Expected, Gaussian, MeanField
+from amends.posteriors.expected import normal
+from amends.ratio import first_order, predictive
+from amends.remember import Gradients, Laplace, Members, Running
+from amends.remember import Variational as FittedSpread
+from amends.treatment import treatment
+from tests.conftest import classification, factor, regression
+from tests.exact import linear_gaussian as exact
+
+SIGMA = 0.5
+NEWTON = Mode(climb=Newton(), unlearn=Newton())
+
+
+def at_optimum(n=60, prior=0.7):
+    """A linear-Gaussian world, its network at the posterior mean."""
+    x, y, network = regression(n=n)
+    mean, precision = exact.posterior(x, y, SIGMA, prior)
+    network.params["weight"].copy_(mean[None])
+    network.module.weight.data.copy_(mean[None])
+    return x, y, network, precision
+
+
+def plain(network):
+    """The network's model, as a caller would have it."""
+    model = nn.Linear(3, 3, dtype=torch.float64)
+    model.load_state_dict(network.params)
+    return model
+
+
+# --- online EWC ------------------------------------------------------------------------------------
+
+
+def test_online_ewc_keeps_one_fading_fisher():
+    """Schwarz et al.: P ← γP + P_new, and the pull of an edit is γP."""
+    x, y, network, _ = at_optimum()
+    data, extra = factor(network, x[:40], y[:40]), factor(network, x[40:], y[40:], "failures")
+    method = methods.online_ewc(decay=0.8)
+    q = method.remember(data, None)
+    after = follow(Mode(LBFGS(100, tolerance=1e-12))(q, extra))
+    fisher = [Diagonal(GGN())(f, network.params).data["weight"] for f in (data, extra)]
+    assert_close(after.precision.data["weight"], 0.8 * fisher[0] + fisher[1])
+    pull = 0.8 * fisher[0] * (after.mean["weight"] - q.mean["weight"])
+    assert_close(extra.value_and_grad(after.mean)[1]["weight"], pull, atol=1e-6, rtol=1e-6)
+
+
+def test_online_ewc_deletes_what_is_left_of_an_example():
+    """After k edits an example of D counts γᵏ times, and so much is taken out."""
+    x, y, network, _ = at_optimum()
+    data, extra = factor(network, x[:40], y[:40]), factor(network, x[40:], y[40:], "failures")
+    remember = methods.online_ewc(decay=0.8).remember
+    whole, without = remember(data, None), remember(data[10:], None)
+    there = whole.moved(whole.mean, extra).moved(whole.mean, -data[:10])
+    direct = without.moved(without.mean, extra).precision.scaled(0.8)
+    assert_close(there.precision.dense(), direct.dense())
+
+
+def test_a_second_repair_goes_on_from_the_first():
+    x, y, network, _ = at_optimum()
+    data, extra = factor(network, x[:40], y[:40]), factor(network, x[40:], y[40:], "failures")
+    first = methods.online_ewc(decay=0.8)
+    q = follow(first.editor(first.remember(data, None), extra))
+    second = methods.online_ewc(since=q).remember(data, None)
+    assert_close(second.precision.dense(), q.precision.dense())
+    assert second.mean is network.params
+    with pytest.raises(BadInput, match="belongs to another model"):
+        Running(q)(factor(classification()[2], *classification()[:2]))
+
+
+def test_without_decay_online_ewc_is_ewc():
+    x, y, network = classification()
+    data, extra = factor(network, x[:50], y[:50]), factor(network, x[50:], y[50:], "failures")
+    both = (methods.ewc(), methods.online_ewc(decay=1.0))
+    scores = [influence(m.remember(data, None), m.editor, data, extra)[0] for m in both]
+    assert_close(scores[0], scores[1], rtol=0, atol=0)
+
+
+# --- variational -------------------------------------------------------------------------------------
+
+
+def test_vcl_s_spread_is_the_exact_mean_field_solution():
+    """Of a Gaussian posterior with precision P it is 1/√diag P; the mean stays where it is."""
+    x, y, network, precision = at_optimum()
+    q = FittedSpread(prior=0.7, draws=64, climb=LBFGS(30, tolerance=1e-8))(factor(network, x, y))
+    assert q.mean is network.params
+    assert_close(q.spread["weight"][0], precision.diagonal().rsqrt(), rtol=0.03, atol=0)  # 3,840 draws, 1.6 %
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["insert", "delete"])
+def test_vcl_s_edit_is_the_exact_mean_field_solution(sign):
+    """max E_q̃ log p(S)^w − KL(q̃‖q) in closed form: precisions add on the diagonal, and the mean solves
+    (1/σ² + w XᵀX/s²)(m − μ) = w Xᵀ(y − Xμ)/s². Pairs ±ε make the mean exact whatever the draws."""
+    x, y, network, precision = at_optimum()
+    some = factor(network, x[:8], y[:8], "train" if sign < 0 else "failures")
+    q = MeanField(network.params, {"weight": precision.diagonal().rsqrt()[None]})
+    editor = Variational(draws=128, climb=LBFGS(40, tolerance=1e-9), unlearn=LBFGS(40, tolerance=1e-9))
+    after = follow(editor(q, sign * some))
+    gram, mu = x[:8].T @ x[:8] / SIGMA**2, network.params["weight"][0]
+    residual = x[:8].T @ (y[:8, 0] - x[:8] @ mu) / SIGMA**2
+    mean = mu + torch.linalg.solve(precision.diagonal().diag() + sign * gram, sign * residual)
+    assert_close(after.mean["weight"][0], mean, rtol=1e-6, atol=1e-7)
+    spread = (precision.diagonal() + sign * gram.diagonal()).rsqrt()
+    assert_close(after.spread["weight"][0], spread, rtol=0.04, atol=0)  # 1,024 draws, 2 %
+    assert open_ended(editor, q, sign * some) == (sign < 0)
+
+
+def test_the_noise_is_normal_and_belongs_to_the_example():
+    drawn = normal(torch.arange(4000), (5, 3), salt=3)
+    assert drawn.shape == (4000, 5, 3)
+    assert abs(float(drawn.mean())) < 0.02
+    assert abs(float(drawn.std()) - 1) < 0.02
+    corr = torch.corrcoef(drawn.reshape(4000, -1).T)
+    assert float((corr - torch.eye(15)).abs().max()) < 0.1
+    assert_close(normal(torch.tensor([17]), (5, 3), salt=3)[0], drawn[17])
+    assert not torch.allclose(normal(torch.tensor([17]), (5, 3), salt=4)[0], drawn[17])
+
+
+@pytest.mark.parametrize("layer", ["linear", "conv", "embedding"])
+def test_local_noise_has_the_variance_of_drawn_weights(layer):
+    """Outputs with noise at the layer, against outputs with noise in the weights, by moments."""
+    torch.manual_seed(0)
+    made = {
+        "linear": lambda: nn.Linear(4, 2),
+        "embedding": lambda: nn.Sequential(nn.Embedding(5, 2), nn.Flatten()),
+        "conv": lambda: nn.Sequential(nn.Conv2d(1, 2, 2, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    }
+    model = made[layer]().double()
+    x = {"linear": torch.randn(1, 4), "conv": torch.randn(1, 1, 2, 2), "embedding": torch.tensor([[3]])}[layer]
+    x = x.double() if x.is_floating_point() else x
+    network = amends.network.Network.of(model, amends.likelihoods.Categorical())
+    spread = {k: torch.rand_like(v) * 0.5 for k, v in network.params.items()}
+    many = Factor.of(
+        network, amends.data.examples((x.expand(20000, *x.shape[1:]), torch.zeros(20000).long()), "t"), 20000
+    )
+    term = Expected(many, network.params, spread, draws=2)
+    keys = torch.as_tensor(many.ids)
+    with term._noise({}, keys, 0, 1.0, []) as mean:
+        local = network.outputs(mean, many.examples.x)
+    draws = MeanField(network.params, spread).sampled(4000).rows(lambda t: network.outputs(t, x)[0])
+    assert_close(local.mean(0), draws.mean(0), atol=0.05, rtol=0)
+    if layer == "conv":  # places share their weights, which independent noise at each place cannot know
+        assert (local.std(0) < draws.std(0) * 1.1).all()
+    else:
+        assert_close(local.std(0), draws.std(0), rtol=0.05, atol=0)
+
+
+# --- orthogonal gradients -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("evidence", ["insert", "delete"])
+def test_ogd_moves_across_the_stored_gradients(evidence):
+    x, y, network = classification(n=40, d=6)
+    data, extra = factor(network, x[:30], y[:30]), factor(network, x[30:], y[30:], "failures")
+    method = methods.ogd(memory=8)
+    q = method.remember(data, None)
+    stored, ids = q.stored
+    kept = q.ids[:4]
+    given = extra if evidence == "insert" else -data[np.flatnonzero(np.isin(data.ids, ids[4:]))]
+    rows = stored if evidence == "insert" else stored[np.isin(ids, kept)]
+    moves = [flatten(after.mean) - flatten(q.mean) for after in method.editor(q, given)]
+    assert len(moves) > 3
+    assert float(moves[-1].norm()) > 1e-3
+    for move in moves[1:]:
+        assert float((rows @ move).abs().max()) <= 1e-9 * float(move.norm() * rows.norm(dim=1).max())
+
+
+def test_ogd_stores_the_gradient_of_the_label_s_output():
+    x, y, network = classification(n=10)
+    rows, ids = Gradients(memory=10)(factor(network, x, y)).stored
+    for row, i in zip(rows, ids, strict=True):
+        at = int(i - ids.min())
+        expected = torch.zeros(3, 4, dtype=torch.float64)
+        expected[y[at]] = torch.cat([x[at], torch.ones(1, dtype=torch.float64)])
+        assert_close(row, torch.cat([expected[:, :-1].reshape(-1), expected[:, -1]]))
+    every, _ = Gradients(memory=10, every_output=True)(factor(network, x, y)).stored
+    assert every.shape == (30, 12)
+
+
+def test_ogd_remembers_what_it_has_learned():
+    x, y, network = classification(n=40, d=6)
+    data, extra = factor(network, x[:30], y[:30]), factor(network, x[30:35], y[30:35], "failures")
+    q = Gradients(memory=4)(data)
+    after = q.moved({k: v + 1 for k, v in q.mean.items()}, extra)
+    assert len(after.stored[0]) == 9
+    assert set(after.stored[1]) == set(q.ids) | set(extra.ids)
+    assert len(after.moved(after.mean, -data).moved(after.mean, -extra).basis(extra.ids).T) == 0
+
+
+# --- draws and ensembles -------------------------------------------------------------------------------
+
+
+def test_draws_find_the_exact_score_of_every_example():
+    """r(z) of a linear-Gaussian model in closed form, for each z; 3,000 draws leave errors of about .02."""
+    x, y, network, _ = at_optimum(n=60)
+    train = factor(network, x[:50], y[:50], batch=64)
+    failures = factor(network, x[50:], y[50:], "failures")
+    curvature = Dense(GGN(), prior=0.7)
+    mean, _ = exact.posterior(x[:50], y[:50], SIGMA, 0.7)
+    q = Gaussian({"weight": mean[None]}, curvature(train, network.params), curvature, 50, draws=3000, seed=1)
+    q_f = follow(NEWTON(q, failures))
+    found = predictive(q, q_f, train)
+    plain = first_order(q, q_f, train)
+    for i in range(50):
+        sides = [
+            exact.log_mean_inverse_likelihood(
+                x[i : i + 1], y[i : i + 1], p.mean["weight"][0], p.precision.dense(), SIGMA
+            )
+            for p in (q, q_f)
+        ]
+        assert float(found[i]) == pytest.approx(float(sides[1] - sides[0]), abs=0.06)
+    assert float(torch.corrcoef(torch.stack([found, plain]))[0, 1]) > 0.99
+
+
+def test_a_last_layer_alone_is_drawn_and_edited():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    x, y, _ = classification()
+    method = methods.laplace_mc(Kronecker(GGN(), prior=50.0), draws=50, last_layer=True)
+    found = amends.identify(net, (x[:50], y[:50]), (x[50:], y[50:]), method=method)
+    assert set(found.edited.mean) == {"2.weight", "2.bias"}
+    treated = amends.treat(net, (x[:50], y[:50]), [1, 2], method=methods.Method(Laplace(Diagonal(), True), Mode()))
+    assert torch.equal(treated[0].weight, net[0].weight)
+    with pytest.raises(BadInput, match="no linear layer"):
+        Laplace(Diagonal(), last_layer=True)(factor(_tabular(), x, y))
+
+
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(3, 3, dtype=torch.float64))
+
+    def forward(self, x):
+        return x @ self.w
+
+
+def _tabular():
+    return amends.network.Network.of(Table(), amends.likelihoods.Categorical())
+
+
+def test_too_wide_a_posterior_is_refused():
+    x, y, network = classification()
+    method = methods.laplace_mc(Diagonal(GGN(), prior=1e-9), draws=200)
+    with pytest.raises(NotConverged, match="draws carry the average of 1/p"):
+        amends.identify(plain(network), (x[:3], y[:3]), (x[50:], y[50:]), method=method)
+
+
+def test_an_ensemble_scores_as_the_mean_of_its_members():
+    x, y, _ = classification()
+    torch.manual_seed(0)
+    models = [nn.Linear(3, 3, dtype=torch.float64) for _ in range(3)]
+    sets = (x[:50], y[:50]), (x[50:], y[50:])
+    alone = [amends.identify(m, *sets, method=methods.ewc()).scores for m in models]
+    together = methods.ensemble(methods.ewc(), models=[models[1], models[2].state_dict()])
+    found = amends.identify(models[0], *sets, method=together)
+    np.testing.assert_allclose(found.scores, np.mean(alone, 0), rtol=1e-9, atol=1e-12)
+
+
+def test_treating_an_ensemble_averages_predictions():
+    x, y, _ = classification()
+    torch.manual_seed(0)
+    models = [nn.Linear(3, 3, dtype=torch.float64) for _ in range(2)]
+    newton = methods.newton(Dense(GGN(), prior=5.0))
+    alone = [amends.treat(m, (x, y), [1, 2, 3], method=newton) for m in models]
+    both = amends.treat(models[0], (x, y), [1, 2, 3], method=methods.ensemble(newton, models=models[1:]))
+    expected = torch.stack([m(x).softmax(1) for m in alone]).mean(0).log()
+    assert_close(both(x), expected)
+    with pytest.raises(BadInput, match="an ensemble of models repairs to several"):
+        amends.repair(
+            models[0], (x, y), (x[:9], (y[:9] + 1) % 3), treat_with=methods.ensemble(newton, models=models[1:])
+        )
+
+
+def test_bad_ensembles():
+    x, y, network = classification()
+    data = factor(network, x, y)
+    with pytest.raises(BadInput, match="neither or both"):
+        Members(methods.ewc().remember)(data)
+    with pytest.raises(BadInput, match=r"weight is \[3, 4\], expected \[3, 3\]; models\[0\]"):
+        Members(methods.ewc().remember, (nn.Linear(4, 3),))(data)
+    with pytest.raises(BadInput, match="pass a method with an editor"):
+        methods.ensemble(methods.loss())
+    with pytest.raises(BadInput, match="needs an ensemble"):
+        follow(Each(Mode())(methods.ewc().remember(data, None), data[:1]))
+    with pytest.raises(BadInput, match="member by member"):
+        follow(Mode()(Ensemble((methods.ewc().remember(data, None),)), data[:1]))
+    with pytest.raises(BadInput, match="needs a mean-field posterior"):
+        follow(Variational()(methods.ewc().remember(data, None), data[:1]))
+
+
+# --- treatments ----------------------------------------------------------------------------------------
+
+
+def test_retraining_on_what_is_kept_reaches_its_optimum():
+    x, y, network = classification(n=80)
+    kept = np.arange(10, 80)
+    model = amends.treat(plain(network), (x, y), np.arange(10), method=methods.retrain(rate=0.05, epochs=300, batch=80))
+    loss = nn.functional.cross_entropy(model(x[kept]), y[kept])
+    grads = torch.autograd.grad(loss, list(model.parameters()))
+    assert float(flatten({str(i): g for i, g in enumerate(grads)}).abs().max()) < 1e-3
+
+
+def test_retraining_can_start_from_given_weights():
+    x, y, network = classification()
+    start = nn.Linear(3, 3, dtype=torch.float64)
+    model = amends.treat(plain(network), (x, y), [1], method=methods.retrain(epochs=0, start=start))
+    assert torch.equal(model.weight, network.params["weight"])  # no step was made, so nothing was taken
+    model = amends.treat(plain(network), (x, y), [1], method=methods.retrain(rate=1e-9, epochs=1, start=start))
+    assert_close(model.weight, start.weight, atol=1e-6, rtol=0)
+
+
+def test_retraining_refuses_what_it_cannot_draw_anew():
+    x, y, _ = classification()
+    with pytest.raises(BadInput, match="no layer draws w anew"):
+        amends.treat(Table(), (x, y), [1], method=methods.retrain(epochs=1))
+    norm = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).double()
+    with pytest.raises(BadInput, match="keeps statistics of its data"):
+        amends.treat(norm, (x, y), [1], method=methods.retrain(epochs=1))
+
+
+def test_fine_tuning_on_failures_alone_is_held_by_its_pull():
+    """Zhu et al. as a Lagrangian: the optimum of log p(F) − ½ pull ‖θ − θ̂‖²; the causes play no part."""
+    x, y, network = classification()
+    failures = (x[50:], y[50:])
+    method = methods.fine_tune(rate=0.02, epochs=800, kept=False, learn=True, pull=2.0)
+    model = amends.treat(plain(network), (x[:50], y[:50]), [1, 2], failures=failures, method=method)
+    data = factor(network, *failures)
+    _, grad = data.value_and_grad({k: p.detach() for k, p in model.named_parameters()})
+    for k, p in model.named_parameters():
+        assert_close(grad[k], 2.0 * (p.detach() - network.params[k]), atol=1e-3, rtol=0)
+    with pytest.raises(BadInput, match="set kept or learn"):
+        methods.fine_tune(kept=False)
+
+
+def test_newton_s_line_search_takes_the_best_size_the_guard_allows():
+    x, y, network, _ = at_optimum()
+    data = factor(network, x, y)
+    q = Laplace(Dense(GGN(), prior=0.7))(data)
+    editor = methods.newton(Dense(GGN(), prior=0.7), line_search=True).editor
+    sizes = [float((flatten(p.mean) - flatten(q.mean)).norm()) for p in editor(q, -data[:5])]
+    one = float((flatten(treatment(q, Step(), data[:5]).mean) - flatten(q.mean)).norm())
+    assert_close(torch.tensor(sizes[1:]) / one, torch.tensor([2.0**k for k in range(-4, 6)]), rtol=1e-5, atol=0)
+    assert open_ended(editor, q, -data[:5])
+    assert not open_ended(Step(), q, -data[:5])
+
+
+def test_a_path_that_costs_too_much_is_taken_again_in_shorter_steps(monkeypatch):
+    """Strides of twice the weights leave any guard at once; an eighth of an eighth of them does not."""
+    x, y, network = classification(n=60)
+    for _ in range(200):
+        _, grad = factor(network, x, y).value_and_grad(network.params)
+        for k, p in network.params.items():
+            p += 0.01 * grad[k]
+    right = plain(network)(x).argmax(1) == y
+    given = {"failures": (x[~right], y[~right]), "remaining": (x[right], y[right])}
+    method = methods.ewc(unlearn=Ascent(steps=5, stride=2.0))
+    causes = np.flatnonzero(~right.numpy())[:4]
+    moved = amends.treat(plain(network), (x, y), causes, method=method, **given)
+    assert not torch.equal(moved.weight, network.params["weight"])
+    monkeypatch.setattr(amends.treatment, "FINER_TRIES", 0)
+    stayed = amends.treat(plain(network), (x, y), causes, method=method, **given)
+    assert torch.equal(stayed.weight, network.params["weight"])
+
+
+def test_every_step_that_can_be_shortened_is():
+    assert finer(FixedPoint(rate=0.8)).rate == pytest.approx(0.1)
+    assert finer(Step(sizes=(1.0, 2.0))).sizes == (0.125, 0.25)
+    assert finer(Each(methods.ewc().editor)).editor.unlearn.rate == pytest.approx(0.05 / 8)
+    assert finer(Variational()).unlearn.rate == pytest.approx(0.003 / 8)
+    for without in (Step(), LBFGS(), Mode(bounded=True), Mode(unlearn=Newton())):
+        assert finer(without) is None
+
+
+def test_damping_and_rate_leave_the_fixed_point_where_it_is():
+    x, y, network, _ = at_optimum()
+    data = factor(network, x, y)
+    q = Laplace(Diagonal(GGN(), prior=0.7))(data)
+    reached = follow(Mode(unlearn=FixedPoint(3000, rate=0.5, damping=1.0))(q, -data[:5]))
+    climbed = follow(Mode(unlearn=LBFGS(200, tolerance=1e-12))(q, -data[:5]))
+    assert_close(reached.mean, climbed.mean, rtol=1e-5, atol=1e-6)
+
+
+# --- what predictions are held on; scores from elsewhere ----------------------------------------------
+
+
+def test_memorable_examples_are_those_nearest_to_a_boundary():
+    x, y, network = classification(n=60)
+    data = factor(network, x, y)
+    q = methods.functional(1.0, on_remaining=False, memorable=9).remember(data, None)
+    assert len(q.inputs) == 9
+    p = network.module(x).softmax(1)
+    trace = (p * (1 - p)).sum(1).detach().numpy()
+    for label in range(3):
+        own = np.flatnonzero(y.numpy() == label)
+        chosen = np.flatnonzero(np.isin(data.ids, q.inputs.ids) & (y.numpy() == label))
+        assert set(chosen) == set(own[np.argsort(-trace[own])[:3]])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])
+def test_scores_from_elsewhere_are_taken_as_they_are(kind):
+    x, y, network = classification()
+    given = np.random.default_rng(0).normal(size=50)
+    found = amends.identify(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), method=kind(given))
+    np.testing.assert_array_equal(found.scores, given)
+    assert found.top(5).tolist() == np.argsort(-given)[:5].tolist()
+    result = amends.repair(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), identify_with=kind(given), remove=5)
+    assert [p.removed for p in result.curve if p.by == "causes"] == [5]
+    with pytest.raises(BadInput, match="train has 50 examples"):
+        amends.identify(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), method=kind(given[:7]))
+
+
+def test_methods_by_name():
+    assert methods.named("linear", "ekfac") == methods.linear(methods.ekfac())
+    assert methods.named("newton", "dense") == methods.newton(methods.dense())
+    assert methods.named("ewc", "dense") == methods.ewc()
+    for name in methods.BY_NAME:
+        assert methods.named(name) is not None
