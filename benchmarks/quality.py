@@ -191,16 +191,17 @@ def table(results: list[Rows], prefix: str, columns: list[str]) -> Iterator[str]
         yield f"| {name[len(prefix) :]}{note} | " + " | ".join(cells) + " |"
 
 
-def report(setting: str, results: list[Rows]) -> str:
+def report(setting: str, results: list[Rows], seconds: bool) -> str:
     def mean(key: str) -> str:
         values = [r["base"][key] for r in results]
         return f"{np.mean(values):.3f} ± {np.std(values):.3f}" if np.mean(values) < 2 else f"{np.mean(values):.0f}"
 
     head = (f"{len(results)} seeds; base accuracy {mean('accuracy')}; {mean('failures')} failures; {mean('wrong')} "
             f"wrong labels, of which the model gives back {mean('fitted')}.")  # fmt: skip
-    identify_columns = ["AP", "AP × loss", "AUC", "P@100", "query", "holdout", "remaining", "seconds"]
-    parts = [f"## Setting {setting}", head, "\n".join(table(results, "identify: ", identify_columns)),
-             "\n".join(table(results, "treat: ", ["query", "holdout", "remaining", "seconds"]))]  # fmt: skip
+    after, timing = ["query", "holdout", "remaining"], ["seconds"] * seconds
+    found = table(results, "identify: ", ["AP", "AP × loss", "AUC", "P@100", *after, *timing])
+    treated = table(results, "treat: ", [*after, *timing])
+    parts = [f"## Setting {setting}", head, "\n".join(found), "\n".join(treated)]
     reasons = {n[10:]: r[n]["refused"] for r in results for n in r if "refused" in r[n]}
     return "\n\n".join([*parts, *(f"Refused: {name}: {why}." for name, why in reasons.items())])
 
@@ -234,7 +235,7 @@ def main() -> None:
     ask.add_argument("--data", required=True, help="folder with mnist.npz and digits.npz")
     ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=["A", "C, MLP", "C, CNN"])
     ask.add_argument("--seeds", type=int, default=5)
-    ask.add_argument("--jobs", type=int, default=1, help="seeds at once; seconds mean little with more than 1")
+    ask.add_argument("--jobs", type=int, default=1, help="seeds at once; without the column of seconds if more than 1")
     ask.add_argument("--skip", nargs="*", default=[], help="names of rows to leave out")
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     ask.add_argument("--keep", default=".cache/quality", help="folder of rows already made; a second run goes on")
@@ -249,9 +250,9 @@ def main() -> None:
         else:
             results = [job(t) for t in todo]
         every[setting] = results
-        print(report(setting, results), flush=True)
+        print(report(setting, results, args.jobs == 1), flush=True)
         if args.out:
-            _write(Path(args.out), "\n\n".join(report(s, r) for s, r in every.items()) + "\n")
+            _write(Path(args.out), "\n\n".join(report(s, r, args.jobs == 1) for s, r in every.items()) + "\n")
 
 
 if __name__ == "__main__":
