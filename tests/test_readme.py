@@ -43,3 +43,19 @@ def test_the_map_names_every_room():
     table = README.split("## Map of the code")[1]
     for room in set(ROOMS) - {"errors", "params", "progress", "prepare", "selection", "conflicts"}:
         assert f"`{room}" in table, room
+
+
+def test_the_method_map_names_every_method():
+    from amends import methods
+
+    page = (Path(__file__).parent.parent / "docs" / "methods.md").read_text()
+    for name in {*methods.BY_NAME, *methods.SOLVERS, "oracle", "scores", "weighted"}:
+        assert re.search(rf"`{name}[`(]", page), name
+
+
+def test_links_between_pages_lead_somewhere():
+    root = Path(__file__).parent.parent
+    for page in [root / "README.md", *(root / "docs").rglob("*.md")]:
+        for link in re.findall(r"\]\(([^)#]+)", page.read_text()):
+            if not link.startswith("http"):
+                assert (page.parent / link).exists(), f"{page.name}: {link}"
