@@ -130,8 +130,10 @@ def repair(
     with Progress.shown(progress) as shown:
         found = identified(data, query, guard, identify_with, seed, shown)
 
+        remembered = treat_with.remember(data, guard)
+
         def treat(causes: np.ndarray) -> Params:
-            after = treated(data, np.sort(causes), query, guard, treat_with, shown, keeping)
+            after = treated(data, np.sort(causes), query, guard, treat_with, shown, keeping, remembered)
             if isinstance(after, Ensemble) and after.centre is None:
                 raise BadInput(
                     "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"

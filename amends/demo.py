@@ -14,6 +14,7 @@ from amends.algorithm import Repair, repair
 from amends.data import digits, flip_labels
 from amends.errors import BadInput
 from amends.methods import Default, Method, Scorer, fine_tune
+from amends.remember import Data
 from amends.report.pictures import curve_picture, image_grid
 from amends.runs import write_folder, write_repair
 
@@ -34,6 +35,7 @@ class Demo:
     true: np.ndarray
     accuracy: float
     pairs: list[tuple[str, int]]  # failures by (true → predicted), most first
+    trains: bool  # whether the treatment goes on training
 
 
 def small_cnn() -> nn.Module:
@@ -70,21 +72,23 @@ def run(
     y = torch.tensor(true)
 
     model = trained(x[train], torch.tensor(given), seed)
-    short = fine_tune(epochs=5)
+    chosen = fine_tune(epochs=5) if isinstance(treatment, Default) else treatment
     with torch.no_grad():
         predicted = model(x[test]).argmax(1).numpy()
     wrong = predicted != true[test]
     failures, remaining = test[wrong], test[~wrong]
     result = repair(
         model, (x[train], given), (x[failures], y[failures]), (x[remaining], y[remaining]),
-        identify_with=method, treat_with=short if isinstance(treatment, Default) else treatment,
+        identify_with=method, treat_with=chosen,
         seed=seed, progress=progress,
     )  # fmt: skip
     names, counts = np.unique(
         [f"{t}→{p}" for t, p in zip(true[failures], predicted[wrong], strict=True)], return_counts=True
     )
     pairs = sorted(zip(names.tolist(), counts.tolist(), strict=True), key=lambda p: -p[1])
-    return Demo(result, images[train], given, true[train], float((~wrong).mean()), pairs)
+    return Demo(
+        result, images[train], given, true[train], float((~wrong).mean()), pairs, isinstance(chosen.remember, Data)
+    )
 
 
 def check_out(out: Path) -> None:

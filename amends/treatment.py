@@ -73,8 +73,9 @@ def treated(
     method: Method,
     progress: Progress,
     keep: tuple[Factor, ...] = (),
+    remembered: Posterior | None = None,
 ) -> Posterior:
-    """`treat`, once model and data have been made into evidence."""
+    """`treat`, once model and data have been made into evidence; `remembered` where that is done too."""
     if not isinstance(method, Method):
         raise BadInput(f"method is {method!r}; treat; pass one that treats, for example amends.methods.newton()")
     if len(causes) == len(train):
@@ -83,7 +84,7 @@ def treated(
         raise BadInput("this method learns from the failures and there are none; failures; pass failures")
     forgotten = train[causes] if method.forget else train[causes][:0]
     learned = failures if method.learn else None
-    q = method.remember(train, remaining)
+    q = method.remember(train, remaining) if remembered is None else remembered
     watch = None
     if open_ended(method.editor, q, -forgotten):
         kept = [remaining] if remaining is not None and len(remaining) else [train + (-forgotten)]

@@ -117,8 +117,8 @@ IDENTIFY: dict[str, Any] = {
     "online_ewc": methods.online_ewc(prior=RIDGE),
     "si": methods.si(),
     "vcl": methods.vcl(RIDGE, draws=32),
-    "laplace_mc, dense": methods.laplace_mc(Dense(GGN(), RIDGE), draws=200),
-    "laplace_mc, diagonal": methods.laplace_mc(Diagonal(GGN(), RIDGE), draws=200),
+    "laplace_mc, dense": methods.laplace_mc(Dense(GGN(), RIDGE), draws=200, last_layer=False),
+    "laplace_mc, diagonal": methods.laplace_mc(Diagonal(GGN(), RIDGE), draws=200, last_layer=False),
     "ogd": methods.ogd(memory=3),
     "functional on D, 1": methods.functional(1.0, on_train=True, on_remaining=False),
     "functional on remaining, .1": methods.functional(0.1),
@@ -167,7 +167,7 @@ def scores(name: str, seed: int = 0) -> np.ndarray:
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     ranks = [np.argsort(np.argsort(v)).astype(float) for v in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(np.stack(ranks))[0, 1])
 
 
 def compared(name: str, seed: int = 0) -> dict[str, float]:

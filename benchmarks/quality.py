@@ -24,7 +24,7 @@ from settings import SETTINGS, World
 
 from amends import methods
 from amends.climb import Adam
-from amends.curvature import GGN, Damped, Empirical, Kronecker
+from amends.curvature import GGN, Damped, Diagonal, Empirical
 from amends.errors import NotConverged, OutOfMemory
 from amends.evaluation import average_precision, precision_at, ranking_area
 from amends.influence import identify
@@ -71,9 +71,11 @@ def identifying(world: World) -> dict[str, Any]:
         COMMON: methods.functional(0.01),
         "functional on both, .03": methods.functional(0.03, on_train=True),
         "ewc + functional on remaining, .01": methods.functional(0.01, with_ewc=True),
-        "laplace_mc, diagonal": methods.laplace_mc(),
-        "laplace_mc, diagonal, first order": methods.laplace_mc(exact=False),
-        "laplace_mc, last layer, kronecker": methods.laplace_mc(Damped(Kronecker(GGN()), 1.0), last_layer=True),
+        "laplace_mc, diagonal": methods.laplace_mc(Damped(Diagonal(GGN()), 1.0), last_layer=False),
+        "laplace_mc, diagonal, first order": methods.laplace_mc(
+            Damped(Diagonal(GGN()), 1.0), exact=False, last_layer=False
+        ),
+        "laplace_mc, last layer, kronecker": methods.laplace_mc(),
         "ensemble of ewc, 2 samples": methods.ensemble(methods.ewc(), samples=2),
         "ensemble of ewc, 3 models": methods.ensemble(methods.ewc(), models=world.others),
         "ensemble of functional, 3 models": methods.ensemble(methods.functional(), models=world.others),

@@ -233,7 +233,7 @@ def test_a_last_layer_alone_is_drawn_and_edited():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 3)).double()
     x, y, _ = classification()
-    method = methods.laplace_mc(Kronecker(GGN(), prior=50.0), draws=50, last_layer=True)
+    method = methods.laplace_mc(Kronecker(GGN(), prior=50.0), draws=50)
     found = amends.identify(net, (x[:50], y[:50]), (x[50:], y[50:]), method=method)
     assert set(found.edited.mean) == {"2.weight", "2.bias"}
     treated = amends.treat(net, (x[:50], y[:50]), [1, 2], method=methods.Method(Laplace(Diagonal(), True), Mode()))
@@ -257,7 +257,7 @@ def _tabular():
 
 def test_too_wide_a_posterior_is_refused():
     x, y, network = classification()
-    method = methods.laplace_mc(Diagonal(GGN(), prior=1e-9), draws=200)
+    method = methods.laplace_mc(Diagonal(GGN(), prior=1e-9), draws=200, last_layer=False)
     with pytest.raises(NotConverged, match="draws carry the average of 1/p"):
         amends.identify(plain(network), (x[:3], y[:3]), (x[50:], y[50:]), method=method)
 
@@ -428,7 +428,7 @@ def test_scores_from_elsewhere_are_taken_as_they_are(kind):
 
 def test_methods_by_name():
     assert methods.named("linear", "ekfac") == methods.linear(methods.ekfac())
-    assert methods.named("newton", "dense") == methods.newton(methods.dense())
+    assert methods.named("newton", "dense") == methods.newton(methods.dense(), line_search=True)
     assert methods.named("ewc", "dense") == methods.ewc()
     for name in methods.BY_NAME:
         assert methods.named(name) is not None

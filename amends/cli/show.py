@@ -61,10 +61,11 @@ def show_demo(demo: Demo, out: Path) -> None:
                 _share(control["remaining"]),
             )  # fmt: skip
     console.print(table)
-    console.print(
+    alone = (
         "Each line goes on training on what is left. That alone fixes some failures, with nothing removed or as "
         "many at random; what the causes add is the difference.\n"
     )
+    console.print(alone if demo.trains else "What the causes add over as many at random is the difference.\n")
 
     console.print(f"[bold]{metrics['verdict'].capitalize()}[/bold]: {metrics['reason']}.")
     h, r, o = metrics["holdout"], metrics["remaining"], metrics["overall"]

@@ -62,8 +62,9 @@ SOLVERS: dict[str, Callable[[], Curvature]] = {
 
 
 def named(name: str, solver: str | None = None) -> Any:
-    """A method by its name, for a command line; `solver` goes to linear influence and Newton removal."""
-    if solver is None:
-        return BY_NAME[name]()
-    makers = {"linear": quick.linear, "newton": treatments.newton}
-    return makers[name](solver=SOLVERS[solver]()) if name in makers else BY_NAME[name]()
+    """A method by its name, for a command line; `solver` goes to linear influence and to Newton removal,
+    whose step is then searched for, since nobody gives its size."""
+    chosen = None if solver is None else SOLVERS[solver]()
+    if name == "newton":
+        return treatments.newton(chosen, line_search=True)
+    return quick.linear(chosen) if name == "linear" else BY_NAME[name]()

@@ -152,15 +152,15 @@ def laplace_mc(
     curvature: Curvature | None = None,
     draws: int = 20,
     exact: bool = True,
-    last_layer: bool = False,
+    last_layer: bool = True,
     climb: Climber | None = None,
     seed: int = 0,
 ) -> Method:
     """r(z) from draws of q and q₊F: in its predictive form, or to first order (`exact=False`).
 
-    The predictive form is refused when too few draws carry it; a last layer alone, a larger
-    damping, or more draws help. With the same noise before and after."""
-    chosen = curvature or Damped(Diagonal(GGN()), 1.0)
+    The predictive form is refused when too few draws carry it, as they never did over all of the
+    layers of a network; a larger damping or more draws help. With the same noise before and after."""
+    chosen = curvature or Damped(Kronecker(GGN()), 1.0)
     remember = Laplace(chosen, last_layer=last_layer, draws=draws, seed=seed)
     return Method(remember, Mode() if climb is None else Mode(climb), score=predictive if exact else first_order)
 
