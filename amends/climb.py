@@ -12,7 +12,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
-from amends.errors import NonFinite
+from amends.errors import BadInput, NonFinite, at_least
 from amends.factor import Factor, Term
 from amends.params import Params, flatten, plus, unflatten, zeros_like
 from amends.posteriors.gaussian import Quadratic
@@ -83,7 +83,10 @@ class FixedPoint:
     damping: float = 0.0
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
-        (prior,) = [t for t in terms if isinstance(t, Quadratic)]
+        quadratics = [t for t in terms if isinstance(t, Quadratic)]
+        if len(quadratics) != 1:
+            raise BadInput(f"{len(quadratics)} quadratics among the terms; FixedPoint; use it with EWC's posteriors")
+        prior = quadratics[0]
         precision = prior.precision.damped(self.damping) if self.damping else prior.precision
         theta = start
         for i in range(self.steps):
@@ -194,6 +197,9 @@ class Adam:
     tolerance: float = 0.0
     decay: bool = False
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least("Adam", rate=(self.rate, 0.0), epochs=(self.epochs, 0.0), batch=(self.batch, 1), every=(self.every, 1))
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
         factors = [t for t in terms if isinstance(t, Factor)]

@@ -5,6 +5,9 @@ A message is one line: what; where; what to do. The command line turns the class
 
 from __future__ import annotations
 
+import numbers
+from typing import Any
+
 
 def first_line(error: BaseException) -> str:
     """What another library said, short enough to stand inside a line of ours."""
@@ -41,3 +44,11 @@ class NotConverged(AmendsError, ArithmeticError):
 
 class OutOfMemory(AmendsError, MemoryError):
     """The work does not fit; a smaller batch_size may help."""
+
+
+def at_least(where: str, **given: tuple[Any, float]) -> None:
+    """BadInput unless each value is a finite number no less than its bound; whole, if its bound is."""
+    for name, (value, low) in given.items():
+        kind, said = (numbers.Integral, "whole number") if isinstance(low, int) else (numbers.Real, "number")
+        if isinstance(value, bool) or not isinstance(value, kind) or not low <= float(value) < float("inf"):
+            raise BadInput(f"{name} is {value!r}; {where}; give a {said} of {low:g} or more")

@@ -118,9 +118,10 @@ class Factor:
         with torch.enable_grad():
             for at, x, y, w in self.tiles():
                 total = summand(at, leaves, x, y, w).sum()
-                parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
-                grad = {k: g.add_(p) for (k, g), p in zip(grad.items(), parts, strict=True)}
                 value += float(total.detach())
+                if total.requires_grad:  # not where nothing of θ was used
+                    parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+                    grad = {k: g.add_(p) for (k, g), p in zip(grad.items(), parts, strict=True)}
         return value, grad
 
     def hessian(self, theta: Params) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, cast
@@ -47,7 +47,7 @@ def derivative(f: Callable[[Params], Tensor], theta: Params, along: Params) -> t
 
 def _by_two_backward_passes(f: Callable[[Params], Tensor], theta: Params, along: Params) -> tuple[Tensor, Tensor]:
     """J·v as the derivative of u ↦ (Jᵀu)·v."""
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # its recurrent layers differentiate once
+    with torch.enable_grad():
         live = {k: v.detach().requires_grad_() for k, v in theta.items()}
         value = f(live)
         u = torch.zeros_like(value, requires_grad=True)
@@ -96,13 +96,19 @@ class Network:
     def outputs(self, theta: Params, x: Inputs) -> Tensor:
         x = each(x, lambda t: t.to(self.device, self.dtype if t.is_floating_point() else None))
         args, kwargs = ((), x) if isinstance(x, dict) else (x if isinstance(x, tuple) else (x,), {})
-        out = functional_call(self.module, theta, args, kwargs)
+        with self._differentiable():
+            out = functional_call(self.module, theta, args, kwargs)
         out = getattr(out, "logits", out)
         if not isinstance(out, Tensor):
             raise BadInput(
                 f"the model returns a {type(out).__name__}; model; return a tensor, or an object with .logits"
             )
         return out
+
+    def _differentiable(self) -> AbstractContextManager[Any]:
+        """cuDNN's recurrent layers cannot be differentiated in eval mode, nor twice."""
+        recurrent = self.device.type == "cuda" and any(isinstance(m, nn.RNNBase) for m in self.module.modules())
+        return torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext()
 
     def log_prob(self, theta: Params, x: Inputs, y: Tensor) -> Tensor:
         return self.likelihood(self.outputs(theta, x), y.to(self.device, self.dtype if y.is_floating_point() else None))
@@ -139,6 +145,8 @@ class Network:
         for name, p in self.params.items():
             if name not in state:
                 raise BadInput(f"no parameter {name}; {where}; give one of the model that is repaired")
+            if not isinstance(state[name], Tensor):
+                raise BadInput(f"{name} is a {type(state[name]).__name__}; {where}; give tensors")
             if state[name].shape != p.shape:
                 raise BadInput(
                     f"{name} is {list(state[name].shape)}, expected {list(p.shape)}; {where}; "

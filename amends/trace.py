@@ -50,6 +50,11 @@ class Trace:
                 )
 
 
+def check_trace(trace: Any, where: str) -> None:
+    if trace is not None and not isinstance(trace, Trace):
+        raise BadInput(f"trace is a {type(trace).__name__}; {where}; pass what Recorder.trace() returns")
+
+
 def _positions(given: Any, where: str) -> np.ndarray:
     array = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
     if array.ndim != 1 or not len(array) or array.dtype.kind not in "iu":

@@ -152,7 +152,7 @@ TREAT: dict[str, Any] = {
     "kfac_ewc": methods.kfac_ewc(RIDGE, unlearn=FixedPoint(400, 0.1)),
     "online_ewc, decay 1": methods.online_ewc(1.0, RIDGE, unlearn=FixedPoint(400, 0.1)),
     "si": methods.si(unlearn=FixedPoint(400, 0.1)),
-    "vcl": methods.vcl(RIDGE, draws=32, unlearn=LBFGS(steps=60)),
+    "vcl": methods.vcl(RIDGE, draws=32),
     "ogd": methods.ogd(memory=3),
     "functional on D, 1": methods.functional(1.0, on_train=True, on_remaining=False),
     "ensemble of newton, samples": methods.ensemble(methods.newton(Dense(GGN(), RIDGE))),

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from amends.curvature import CG, GD, GGN, Dense, Empirical, LiSSA
+from amends.curvature import CG, GD, GGN, Dense, Empirical, LiSSA, solvers
+from amends.curvature.solvers import largest
 from amends.errors import NotConverged
 from amends.params import flatten, unflatten
 from tests.conftest import classification, factor
@@ -53,20 +54,32 @@ def test_too_few_steps_raise(name):
         make(prior=1e-3, steps=2)(data, theta).solve(g)
 
 
-def test_lissa_finds_a_scale_its_first_batches_did_not_show():
-    """One example a thousand times steeper than the rest: rare in a batch, fatal where it is."""
-    x, y, network = classification(n=80)
-    x = torch.cat([x, 30 * x[:1]])
-    y = torch.cat([y, y[:1]])
-    data, theta = factor(network, x, y, batch=256), network.params
-    g = unflatten(torch.ones(len(flatten(theta)), dtype=torch.float64), theta)
-    precision = LiSSA(prior=5.0, batch=4, tolerance=0.3, steps=2000)(data, theta)
-    try:
-        found = precision.solve(g)
-    except NotConverged:
-        return
-    residual = flatten(g) - flatten(precision @ found)
-    assert residual.norm() <= 0.3 * flatten(g).norm()
+def test_lissa_recovers_from_too_low_a_scale(monkeypatch):
+    """At a tenth of the largest curvature the recursion explodes; it is seen, and the scale doubled."""
+    data, theta, g = problem()
+    exploded = []
+    run = LiSSA._recursion
+
+    def watched(self, *args):
+        found, left = run(self, *args)
+        exploded.append(left == float("inf"))
+        return found, left
+
+    monkeypatch.setattr(solvers, "largest", lambda precision, steps=12: 0.1 * largest(precision, steps))
+    monkeypatch.setattr(LiSSA, "_recursion", watched)
+    precision = LiSSA(prior=20.0, batch=16, tolerance=0.05)(data, theta)
+    residual = flatten(g) - flatten(precision @ precision.solve(g))
+    assert residual.norm() <= 0.05 * flatten(g).norm()
+    assert exploded[0]
+    assert not exploded[-1]
+
+
+def test_gradient_descent_recovers_from_too_low_an_estimate(monkeypatch):
+    data, theta, g = problem()
+    expected = flatten(Dense(GGN(), prior=20.0)(data, theta).solve(g))
+    monkeypatch.setattr(solvers, "largest", lambda precision, steps=12: 0.1 * largest(precision, steps))
+    found = flatten(GD(prior=20.0, tolerance=1e-6)(data, theta).solve(g))
+    assert (found - expected).norm() <= 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize("name", SOLVERS)

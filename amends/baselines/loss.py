@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.errors import BadInput, NonFinite, first_line
+from amends.errors import BadInput, NonFinite, at_least, first_line
 from amends.factor import Factor
 
 SALT = 20221  # so that a data set made with the same seed does not share its draws
@@ -55,6 +55,9 @@ class Random:
     """A control."""
 
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least("random", seed=(self.seed, 0))
 
     def __call__(self, train: Factor, failures: Factor) -> Tensor:
         return torch.as_tensor(np.random.default_rng([self.seed, SALT]).random(len(train)))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from amends.curvature import CG
 from amends.curvature.solvers import largest
+from amends.errors import at_least
 from amends.factor import Factor
 from amends.network import derivative, transformable
 from amends.params import Params, plus, zeros_like
-from amends.trace import Trace, replay
+from amends.trace import Trace, check_trace, replay
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,10 @@ class SGDInfluence:
     batch: int = 64
     rate: float | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least("sgd_influence", epochs=(self.epochs, 0.0), batch=(self.batch, 1), rate=(self.rate or 0.0, 0.0))
+        check_trace(self.trace, "sgd_influence")
 
     def __call__(self, train: Factor, failures: Factor) -> Tensor:
         network = train.network
@@ -66,9 +71,8 @@ class SGDInfluence:
 def hessian_product(factor: Factor, theta: Params, vector: Params) -> Params:
     """∇²(Σ wᵢ log p(zᵢ|θ)) v, by two backward passes."""
     network, total = factor.network, zeros_like(theta)
-    recurrent = any(isinstance(m, nn.RNNBase) for m in network.module.modules())  # cuDNN's differentiate once
     for _, x, y, w in factor.tiles():
-        with torch.enable_grad(), transformable(), torch.backends.cudnn.flags(enabled=not recurrent):
+        with torch.enable_grad(), transformable():
             live = {k: v.detach().requires_grad_() for k, v in theta.items()}
             value = (w * network.log_prob(live, x, y)).sum()
             grad = torch.autograd.grad(value, list(live.values()), create_graph=True, materialize_grads=True)

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 
 from amends.baselines.loss import SALT
 from amends.curvature.last import last_layer
-from amends.errors import BadInput
+from amends.errors import BadInput, at_least
 from amends.factor import Factor
 from amends.likelihoods import Categorical
 
@@ -91,11 +91,9 @@ class Shapley:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.permutations < 1 or not self.ridge > 0 or not self.tolerance >= 0:
-            raise BadInput(
-                f"permutations is {self.permutations}, ridge {self.ridge}, tolerance {self.tolerance}; Shapley; "
-                "give at least 1, above 0, and at least 0"
-            )
+        at_least(
+            "shapley", permutations=(self.permutations, 1), ridge=(self.ridge, 1e-12), tolerance=(self.tolerance, 0.0)
+        )
 
     def __call__(self, train: Factor, failures: Factor) -> Tensor:
         head = self.head(train, failures)

@@ -59,6 +59,8 @@ class Pass:
 
     def back(self, vector: Tensor, receive: Callable[[Call, Tensor], None]) -> None:
         """receive(call, output gradient) for each call, last layer first."""
+        if not self.outputs.requires_grad:  # no layer was called in a way that can be followed
+            return
         self._receiver[:] = [receive]
         torch.autograd.grad(self.outputs, self._start, vector, retain_graph=True, allow_unused=True)
 

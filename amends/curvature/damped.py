@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amends.errors import at_least
 from amends.factor import Factor
 from amends.params import Params
 from amends.posteriors import Curvature, Precision
@@ -19,6 +20,9 @@ class Damped:
 
     inner: Curvature
     relative: float = 0.1
+
+    def __post_init__(self) -> None:
+        at_least("solver", damping=(self.relative, 0.0))
 
     def __call__(self, factor: Factor, theta: Params) -> Precision:
         return self.inner(factor, theta).damped(self.relative)

@@ -9,8 +9,8 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.backprop import general_grads
-from amends.curvature.kinds import Empirical, Kind
-from amends.errors import OutOfMemory
+from amends.curvature.kinds import Empirical, Kind, check_kind
+from amends.errors import OutOfMemory, at_least
 from amends.factor import Factor
 from amends.params import Params, count, flatten, unflatten
 
@@ -73,7 +73,7 @@ class DensePrecision:
     def draw(self, generator: Generator) -> Params:
         values, vectors, _ = self._spectrum
         noise = torch.randn(len(values), generator=generator, dtype=torch.float64).to(values)
-        return unflatten(vectors @ (noise / values.sqrt()), self.like)
+        return unflatten(vectors @ ((vectors.T @ noise) / values.sqrt()), self.like)  # whatever the signs of vectors
 
     def plus(self, other: DensePrecision, sign: float) -> DensePrecision:
         return replace(self, data=nonnegative(self.data + sign * other.data))
@@ -101,6 +101,10 @@ class Dense:
     kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
     prior: float = 0.0
     damping: float = 1e-3
+
+    def __post_init__(self) -> None:
+        at_least("curvature", prior=(self.prior, 0.0), damping=(self.damping, 0.0))
+        check_kind(self.kind)
 
     def __call__(self, factor: Factor, theta: Params) -> DensePrecision:
         size = count(theta)

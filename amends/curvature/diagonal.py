@@ -9,8 +9,9 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.backprop import Call, Plan, forward, general_grads, plan
-from amends.curvature.kinds import Empirical, Kind
+from amends.curvature.kinds import Empirical, Kind, check_kind
 from amends.curvature.rules import squared
+from amends.errors import at_least
 from amends.factor import Factor
 from amends.params import Params, flatten, zeros_like
 
@@ -33,10 +34,12 @@ class DiagonalPrecision:
     @cached_property
     def mean(self) -> float:
         """Of the diagonal, without λ."""
-        return float(flatten(self.data).mean())
+        return float(flatten(self.data).mean()) if self.data else 0.0
 
     @property
     def flat(self) -> int:
+        if not self.data:
+            return 0
         tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self.mean
         return int(sum((d <= tiny).sum() for d in self.data.values()))
 
@@ -78,6 +81,10 @@ class Diagonal:
     kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
     prior: float = 0.0
     damping: float = 1e-3
+
+    def __post_init__(self) -> None:
+        at_least("curvature", prior=(self.prior, 0.0), damping=(self.damping, 0.0))
+        check_kind(self.kind)
 
     def __call__(self, factor: Factor, theta: Params) -> DiagonalPrecision:
         return DiagonalPrecision(diagonal(factor, theta, self.kind), self.prior, self.damping)

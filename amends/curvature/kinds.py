@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from amends.errors import BadInput
 from amends.factor import Factor
 from amends.likelihoods import Likelihood
 
@@ -23,6 +24,11 @@ class Kind(Protocol):
     def probe(self, factor: Factor) -> Probe:
         """(outputs, targets, position) → the vectors u, each [batch, outputs]."""
         ...
+
+
+def check_kind(kind: Any) -> None:
+    if isinstance(kind, type) or not hasattr(kind, "probe"):
+        raise BadInput(f"kind is {kind!r}; curvature; pass an object: GGN(), Empirical() or Sampled()")
 
 
 def _score(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> Tensor:

@@ -21,7 +21,8 @@ from amends.curvature import rules
 from amends.curvature.backprop import Call, Owned, Plan, forward, plan
 from amends.curvature.dense import nonnegative
 from amends.curvature.diagonal import DiagonalPrecision, diagonal, normal_like
-from amends.curvature.kinds import Empirical, Kind
+from amends.curvature.kinds import Empirical, Kind, check_kind
+from amends.errors import at_least
 from amends.factor import Factor
 from amends.params import Params, count, flatten, unflatten
 
@@ -167,7 +168,7 @@ class KroneckerPrecision:
         out = self.rest.draw(generator) if self.rest.data else {}
         for block in self.blocks:
             found = block.spectrum
-            turned = normal_like(found.values, generator) / self._positive(found.values).sqrt()
+            turned = found.turned(normal_like(found.values, generator)) / self._positive(found.values).sqrt()
             out |= block.place.unpack(found.back(turned), self.like)
         return {k: out[k] for k in self.like}
 
@@ -196,6 +197,10 @@ class Kronecker:
     kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
     prior: float = 0.0
     damping: float = 1e-3
+
+    def __post_init__(self) -> None:
+        at_least("curvature", prior=(self.prior, 0.0), damping=(self.damping, 0.0))
+        check_kind(self.kind)
 
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
         chosen, others = _chosen(factor, theta)
@@ -251,6 +256,10 @@ class EKFAC:
     kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
     prior: float = 0.0
     damping: float = 1e-3
+
+    def __post_init__(self) -> None:
+        at_least("curvature", prior=(self.prior, 0.0), damping=(self.damping, 0.0))
+        check_kind(self.kind)
 
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
         factored = Kronecker(self.kind, self.prior, self.damping)(factor, theta)

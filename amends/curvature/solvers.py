@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from amends.curvature.implicit import ImplicitPrecision, implicit
-from amends.curvature.kinds import GGN, Kind
-from amends.errors import NotConverged
+from amends.curvature.kinds import GGN, Kind, check_kind
+from amends.errors import NotConverged, at_least
 from amends.factor import Factor
 from amends.params import Params, dot, plus, scaled, zeros_like
 
@@ -38,6 +38,10 @@ class CG:
     damping: float = 100.0
     tolerance: float = 1e-3
     steps: int = 500
+
+    def __post_init__(self) -> None:
+        at_least("solver", prior=(self.prior, 0.0), damping=(self.damping, 0.0), steps=(self.steps, 1))
+        check_kind(self.kind)
 
     def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
         return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
@@ -79,6 +83,10 @@ class GD:
     tolerance: float = 1e-3
     steps: int = 2000
 
+    def __post_init__(self) -> None:
+        at_least("solver", prior=(self.prior, 0.0), damping=(self.damping, 0.0), steps=(self.steps, 1))
+        check_kind(self.kind)
+
     def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
         return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
 
@@ -119,6 +127,12 @@ class LiSSA:
     steps: int = 20_000
     batch: int = 64
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(
+            "solver", prior=(self.prior, 0.0), damping=(self.damping, 0.0), steps=(self.steps, 1), batch=(self.batch, 1)
+        )  # fmt: skip
+        check_kind(self.kind)
 
     def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
         return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)

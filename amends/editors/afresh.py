@@ -48,7 +48,7 @@ def fresh(network: Network, seed: int) -> Params:
         )
     module = deepcopy(network.module)
     drawn: set[str] = set()
-    with torch.random.fork_rng(devices=[network.device] if network.device.type == "cuda" else []):
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         for name, layer in module.named_modules():
             reset: Any = getattr(layer, "reset_parameters", None)

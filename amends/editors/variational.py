@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from amends.climb import LBFGS, Adam, Climber
 from amends.editors.base import finer
-from amends.errors import BadInput
+from amends.errors import BadInput, at_least
 from amends.factor import Factor
 from amends.posteriors import Divergence, Expected, MeanField, Posterior
 
@@ -24,6 +24,9 @@ class Variational:
     climb: Climber = field(default_factory=lambda: LBFGS(steps=40))
     unlearn: Climber = field(default_factory=lambda: Adam(rate=0.003, epochs=100, every=1))
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least("vcl", draws=(self.draws, 1))
 
     def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
         if not isinstance(posterior, MeanField):

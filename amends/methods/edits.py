@@ -79,7 +79,7 @@ def online_ewc(
     """EWC with one running Fisher: every edit fades it by `decay` before it adds its own.
 
     `since` is the posterior an earlier repair ended with (`Influence.edited`, or what `treatment`
-    returns); the next one goes on from its Fisher, without going through D again."""
+    returns); the next one goes on from its Fisher, decay and prior, without going through D again."""
     remember = Laplace(Diagonal(kind, prior), decay=decay) if since is None else Running(since)
     return Method(remember, Mode(**_given(climb=climb), unlearn=unlearn or FORGET, bounded=bounded))
 

@@ -11,7 +11,7 @@ from amends import baselines
 from amends.curvature import Damped, Diagonal, Empirical, Isotropic
 from amends.editors import Tangent
 from amends.methods.base import Method, Scorer
-from amends.methods.solvers import cg, kronecker
+from amends.methods.solvers import cg, checked, kronecker
 from amends.posteriors import Curvature
 from amends.remember import Laplace
 from amends.trace import Trace
@@ -19,7 +19,7 @@ from amends.trace import Trace
 
 def linear(solver: Curvature | None = None, gamma: float | None = None) -> Method:
     """Linear influence (Koh & Liang 2017) with any solver, `cg()` unless told; γ scales every score alike."""
-    return Method(Laplace(cg() if solver is None else solver), Tangent(gamma))
+    return Method(Laplace(checked(solver, cg)), Tangent(gamma))
 
 
 def grad_dot() -> Method:
@@ -36,7 +36,7 @@ def fisher_kernel(damping: float = 0.1) -> Method:
 def relatif(solver: Curvature | None = None, parameters: bool = False) -> Scorer:
     """Linear influence relative to how far an example moves the model at all (Barshan et al. 2020):
     its own influence on itself, or with `parameters` the length of its step."""
-    return baselines.RelatIF(kronecker() if solver is None else solver, "parameters" if parameters else "loss")
+    return baselines.RelatIF(checked(solver, kronecker), "parameters" if parameters else "loss")
 
 
 def tracin(
@@ -68,7 +68,7 @@ def shapley(permutations: int = 20, ridge: float = 1.0, tolerance: float = 0.01,
 
 def sufficiency(solver: Curvature | None = None) -> Scorer:
     """What changing z's label alone would do for the failures (Chakarov et al. 2016), to first order."""
-    return baselines.Sufficiency(kronecker() if solver is None else solver)
+    return baselines.Sufficiency(checked(solver, kronecker))
 
 
 def loss() -> Scorer:

@@ -6,10 +6,24 @@ curvature is that of the model's own predictions (the GGN) unless another kind i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import isfunction
+from typing import Any, cast
+
 from amends.curvature import CG, EKFAC, GD, GGN, Damped, Dense, Diagonal, Kind, Kronecker, LiSSA
+from amends.errors import BadInput
 from amends.posteriors import Curvature
 
 EXACT = GGN()
+
+
+def checked(solver: Any, default: Callable[[], Curvature]) -> Curvature:
+    """The solver, or the default where none is given."""
+    if solver is None:
+        return default()
+    if not callable(solver) or isfunction(solver) or isinstance(solver, type):
+        raise BadInput(f"solver is {solver!r}; solver; pass an object, for example amends.methods.cg()")
+    return cast("Curvature", solver)
 
 
 def gd(damping: float = 100.0, tolerance: float = 1e-3, steps: int = 2000, kind: Kind = EXACT) -> Curvature:

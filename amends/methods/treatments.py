@@ -11,7 +11,7 @@ from amends.curvature import Isotropic
 from amends.editors import Afresh, Mode, Step
 from amends.errors import BadInput
 from amends.methods.base import Method
-from amends.methods.solvers import cg
+from amends.methods.solvers import cg, checked
 from amends.posteriors import Curvature
 from amends.remember import Data, Laplace
 
@@ -44,8 +44,7 @@ def newton(solver: Curvature | None = None, gamma: float | None = None, line_sea
 
     With `line_search` the size is the one, from a sixteenth to 32 times γ, that the guard allows
     and that does most for the failures, where they are given."""
-    chosen = cg() if solver is None else solver
-    return Method(Laplace(chosen), Step(gamma, SIZES if line_search else (1.0,)))
+    return Method(Laplace(checked(solver, cg)), Step(gamma, SIZES if line_search else (1.0,)))
 
 
 def retrain(

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ class Expected:
         for draw in range(pairs):
             drawn: list[Tensor] = []  # the same for both signs
             for sign in (1.0, -1.0):
-                with self._noise(theta, keys, self.seed + draw, sign, drawn) as mean:
+                with self._noise(theta, keys, draw, sign, drawn) as mean:
                     total = total + network.log_prob(mean, x, y)
         return w * total / (2 * pairs)
 
@@ -79,9 +80,11 @@ class Expected:
         def hook(own: dict[str, str]):
             def noisy(layer: nn.Module, args: tuple, out: Tensor) -> Tensor:
                 nonlocal calls
+                if not local(args, out, len(keys)):
+                    return out
                 calls += 1
                 if len(drawn) < calls:
-                    drawn.append(normal(keys, out.shape[1:], (draw << 16) + calls).to(out))
+                    drawn.append(normal(keys, out.shape[1:], (self.seed << 40) + (draw << 16) + calls).to(out))
                 spread = {k: variance[name] for k, name in own.items()}
                 return out + sign * (_variance(layer, args[0], spread) + TINY).sqrt() * drawn[calls - 1]
 
@@ -100,8 +103,35 @@ def spread_name(name: str) -> str:
     return f"log {name}"
 
 
+def local(args: tuple, out: Any, batch: int) -> bool:
+    """Whether a call is one of a layer on one tensor, with a row for each example."""
+    return len(args) == 1 and isinstance(args[0], Tensor) and isinstance(out, Tensor) and len(out) == batch
+
+
+def drawn_names(data: Factor) -> set[str]:
+    """The parameters that noise is drawn for when the network is called."""
+    x, _ = data.examples.fetch(0, min(2, len(data)))
+    found: set[str] = set()
+
+    def hook(own: dict[str, str]):
+        def seen(layer: nn.Module, args: tuple, out: Any) -> None:
+            if local(args, out, min(2, len(data))):
+                found.update(own.values())
+
+        return seen
+
+    layers = noisy_layers(data.network, data.network.params)
+    handles = [layer.register_forward_hook(hook(own)) for layer, own in layers.items()]
+    try:
+        data.network.outputs(data.network.params, x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
 def noisy_layers(network: Network, theta: Params) -> dict[nn.Module, dict[str, str]]:
-    """The layers that noise is drawn for, and what their own parameters are called in θ."""
+    """The layers that noise may be drawn for, and what their own parameters are called in θ."""
     names = {id(p): k for k, p in network.module.named_parameters() if k in theta}
     found = {}
     for layer in network.module.modules():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,13 +56,25 @@ class Gaussian:
 
     @cached_property
     def precision(self) -> Precision:
-        total, faded = self.base, 1.0
+        total = self.base
         for edit in self.edits:
-            faded *= self.decay
             total = self._faded(total)
             for factor, where in edit:
-                total = total.plus(self.curvature(factor, where), 1.0 if factor.weights[0] > 0 else -faded)
+                total = total.plus(self.curvature(factor, where), 1.0 if factor.weights[0] > 0 else -1.0)
         return total
+
+    def left(self, factor: Factor) -> Factor:
+        """The evidence with what it deletes as faded as it will be once this edit is made: by every edit
+        since the one that inserted it, or since the beginning."""
+        if self.decay == 1.0 or not len(factor.deleted):
+            return factor
+        since = np.zeros(len(factor))
+        for number, edit in enumerate(self.edits, 1):
+            for part, _ in edit:
+                if part.weights[0] > 0:
+                    since[np.isin(factor.ids, part.ids)] = number
+        faded = self.decay ** torch.as_tensor(len(self.edits) + 1 - since)
+        return replace(factor, weights=torch.where(factor.weights < 0, faded * factor.weights, factor.weights))
 
     def _faded(self, precision: Precision) -> Precision:
         return precision if self.decay == 1.0 else precision.scaled(self.decay)
@@ -77,9 +90,9 @@ class Gaussian:
         return replace(self, draws=draws, seed=seed)
 
     def times(self, factor: Factor) -> list[Term]:
-        return [Quadratic(self.mean, self._faded(self.precision)), factor]
+        return [Quadratic(self.mean, self._faded(self.precision)), self.left(factor)]
 
     def moved(self, mean: Params, factor: Factor) -> Gaussian:
-        parts = ((factor.inserted, mean), (factor.deleted, self.mean))
+        parts = ((factor.inserted, mean), (self.left(factor).deleted, self.mean))
         edit = tuple((part, at) for part, at in parts if len(part))
         return replace(self, mean=mean, edits=(*self.edits, edit), count=self.count + float(factor.weights.sum()))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from amends.errors import BadInput
 from amends.factor import Factor, Term
 from amends.params import Params, flatten, unflatten
 
@@ -76,10 +77,17 @@ class Orthogonal:
         return f(self.mean)[None]
 
     def times(self, factor: Factor) -> list[Term]:
-        return [Projected(factor, self.basis(without=factor.deleted.ids))]
+        basis = self.basis(without=factor.deleted.ids)
+        if basis.shape[0] == basis.shape[1]:
+            raise BadInput(
+                f"the stored gradients span all {len(basis)} parameters, so nothing can move; ogd; lower memory"
+            )
+        return [Projected(factor, basis)]
 
     def moved(self, mean: Params, factor: Factor) -> Orthogonal:
-        kept = ~np.isin(self.ids, factor.deleted.ids)
-        new = ((factor.inserted, mean),) if len(factor.inserted) else ()
+        gone = factor.deleted.ids
+        kept = ~np.isin(self.ids, gone)
+        learned = [(part.without(gone), where) for part, where in self.pending]
+        learned = tuple((part, where) for part, where in [*learned, (factor.inserted, mean)] if len(part))
         rows = self.rows_[torch.as_tensor(kept, device=self.rows_.device)]
-        return replace(self, mean=mean, rows_=rows, ids=self.ids[kept], pending=(*self.pending, *new))
+        return replace(self, mean=mean, rows_=rows, ids=self.ids[kept], pending=learned)

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from amends.curvature.backprop import general_grads
+from amends.errors import at_least
 from amends.factor import Factor
+from amends.likelihoods import Categorical
 from amends.params import Params
 from amends.posteriors import Orthogonal
 
@@ -26,6 +28,9 @@ class Gradients:
     every_output: bool = False
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        at_least("ogd", memory=(self.memory, 1))
+
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Orthogonal:
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(self.seed)).numpy()
         rows, ids = self.of(train[np.sort(order[: self.memory])], train.network.params)
@@ -34,9 +39,10 @@ class Gradients:
     def of(self, some: Factor, theta: Params) -> tuple[Tensor, np.ndarray]:
         """Rows ∇f and the id each belongs to."""
         rows, ids = [], []
+        labelled = isinstance(some.network.likelihood.family, Categorical)
         for at, x, y, _ in some.tiles():
             shape = some.network.outputs(theta, x).shape
-            for output in _outputs(shape, y, self.every_output):
+            for output in _outputs(shape, y, self.every_output or not labelled):
                 grads = general_grads(some.network, theta, x, output, tuple(theta))
                 rows.append(torch.cat([grads[k].flatten(1) for k in theta], 1))
                 ids.append(some.ids[at])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from amends.curvature import Diagonal, rules
 from amends.curvature.backprop import forward, plan
-from amends.errors import BadInput
+from amends.errors import BadInput, at_least
 from amends.factor import Factor
 from amends.params import Params
 from amends.posteriors import Curvature, Gaussian
@@ -26,6 +26,11 @@ class Laplace:
     draws: int = 0
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        at_least("laplace", decay=(self.decay, 0.0), draws=(self.draws, 0))
+        if self.decay > 1:
+            raise BadInput(f"decay is {self.decay!r}; online_ewc; give 1 to keep everything, less to fade")
+
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Gaussian:
         mean = train.network.params
         if self.last_layer:
@@ -41,6 +46,11 @@ class Running:
     """Goes on from the posterior the last repair ended with: the data is not gone through again."""
 
     since: Gaussian
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.since, Gaussian):
+            kind = type(self.since).__name__
+            raise BadInput(f"since is a {kind}; online_ewc; pass the posterior, for example Influence.edited")
 
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Gaussian:
         mean = train.network.params

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from amends.curvature import GGN, Damped, Diagonal
-from amends.errors import BadInput
+from amends.errors import BadInput, at_least
 from amends.factor import Factor
 from amends.network import Network
 from amends.params import Params, plus, scaled
@@ -31,6 +31,9 @@ class Members:
     scale: float = 0.1
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        at_least("ensemble", samples=(self.samples, 0), scale=(self.scale, 0.0))
+
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Ensemble:
         if bool(self.models) == bool(self.samples):
             raise BadInput("neither or both of models and samples; ensemble; give other models, or how many samples")
@@ -38,14 +41,17 @@ class Members:
         members = tuple(
             self.remember(_at(train, theta), None if remaining is None else _at(remaining, theta)) for theta in thetas
         )
+        if members[0].mean.keys() != train.network.params.keys():
+            raise BadInput("a method of the last layer alone; ensemble; its members differ in all of their layers")
         return Ensemble(members) if self.models else Ensemble(members, train.network.params, tuple(thetas))
 
     def _others(self, network: Network) -> list[Params]:
         for i, model in enumerate(self.models):
             state = model.state_dict() if isinstance(model, nn.Module) else model
-            for k, buffer in network.module.named_buffers():
-                if buffer.is_floating_point() and not (k in state and torch.equal(state[k].to(buffer), buffer)):
-                    raise BadInput(f"the models differ in the buffer {k}; models[{i}]; only their weights may differ")
+            network.check_weights(state, f"models[{i}]")
+            for k, fixed in network.module.state_dict().items():
+                if k not in network.params and not (k in state and torch.equal(state[k].to(fixed), fixed)):
+                    raise BadInput(f"the models differ in {k}, which is not trained; models[{i}]; it must be the same")
         return [network.weights(model, f"models[{i}]") for i, model in enumerate(self.models)]
 
     def _draws(self, train: Factor) -> list[Params]:

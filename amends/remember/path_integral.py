@@ -9,11 +9,11 @@ import torch
 
 from amends.curvature import GGN, Diagonal
 from amends.curvature.diagonal import DiagonalPrecision, normal_like
-from amends.errors import BadInput
+from amends.errors import BadInput, at_least
 from amends.factor import Factor
 from amends.params import Params, flatten, plus, scaled, zeros_like
 from amends.posteriors import Gaussian
-from amends.trace import Trace, batches
+from amends.trace import Trace, batches, check_trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,10 @@ class PathIntegral:
     epochs: int = 4
     batch: int = 16
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least("si", strength=(self.strength, 0.0), damping=(self.damping, 0.0))
+        check_trace(self.trace, "si")
 
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Gaussian:
         mean = train.network.params

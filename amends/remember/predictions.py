@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from amends.errors import BadInput
+from amends.errors import BadInput, at_least
 from amends.factor import Factor
 from amends.posteriors import Anchored
 from amends.remember.laplace import Laplace
@@ -28,6 +28,9 @@ class Predictions:
     on_remaining: bool = True
     memorable: int = 0
     laplace: Laplace | None = None
+
+    def __post_init__(self) -> None:
+        at_least("functional", strength=(self.strength, 0.0), memorable=(self.memorable, 0))
 
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Anchored:
         chosen = [most_curved(train, self.memorable) if self.memorable else train] if self.on_train else []

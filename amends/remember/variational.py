@@ -9,10 +9,11 @@ from torch import Tensor
 
 from amends.climb import LBFGS, Climber
 from amends.curvature import GGN, Diagonal
+from amends.errors import at_least
 from amends.factor import Factor
 from amends.params import Params, count, dot
 from amends.posteriors import Expected, MeanField
-from amends.posteriors.expected import noisy_layers, spread_name
+from amends.posteriors.expected import drawn_names, spread_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +49,15 @@ class Variational:
     climb: Climber = field(default_factory=lambda: LBFGS(steps=10, tolerance=1e-3))
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        at_least("vcl", draws=(self.draws, 1), prior=(1.0 if self.prior is None else self.prior, 1e-12))
+
     def __call__(self, train: Factor, remaining: Factor | None = None) -> MeanField:
         mean = train.network.params
         data = Diagonal(GGN())(train, mean).data
         prior = count(mean) / max(dot(mean, mean), 1e-12) if self.prior is None else self.prior
         guess = {k: (d + prior).rsqrt() for k, d in data.items()}
-        drawn = {name for own in noisy_layers(train.network, mean).values() for name in own.values()}
+        drawn = drawn_names(train)
         silent = {k: torch.full_like(d, prior) if k in drawn else d + prior for k, d in data.items()}
         terms = [Expected(train, mean, guess, self.draws, self.seed), Entropy(guess, silent)]
         start = {spread_name(k): torch.zeros_like(v) for k, v in guess.items()}
