@@ -264,7 +264,7 @@ def test_shapley_refuses_what_it_cannot_do():
     with pytest.raises(BadInput, match=r"permutations is 0; shapley; give a whole number of 1 or more"):
         Shapley(permutations=0)
     for bad in ({"ridge": 0.0}, {"tolerance": -0.1}):
-        with pytest.raises(BadInput, match="Shapley; give at least 1, above 0, and at least 0"):
+        with pytest.raises(BadInput, match="; shapley; give a number of"):
             Shapley(**bad)
 
 

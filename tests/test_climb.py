@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from amends.climb import LBFGS, Adam, FixedPoint, Newton
+from amends.climb import LBFGS, Adam, Ascent, FixedPoint, Newton
 from amends.curvature import GGN, Dense, Isotropic
 from amends.errors import NonFinite
 from amends.params import flatten
@@ -35,6 +35,7 @@ def softmax():
 CLIMBERS = {
     "newton": (Newton(), 1e-11),
     "l-bfgs": (LBFGS(200, tolerance=1e-10), 1e-6),
+    "ascent": (Ascent(400, stride=0.3), 1e-3),
     "adam, full batches": (Adam(rate=0.05, epochs=1500, batch=100, decay=True), 1e-3),
 }
 
