@@ -71,11 +71,11 @@ def identifying(world: World) -> dict[str, Any]:
         COMMON: methods.functional(0.01),
         "functional on both, .03": methods.functional(0.03, on_train=True),
         "ewc + functional on remaining, .01": methods.functional(0.01, with_ewc=True),
-        "laplace_mc, diagonal": methods.laplace_mc(Damped(Diagonal(GGN()), 1.0), last_layer=False),
+        "laplace_mc, diagonal": methods.laplace_mc(Damped(Diagonal(GGN()), 1.0), draws=20, last_layer=False),
         "laplace_mc, diagonal, first order": methods.laplace_mc(
-            Damped(Diagonal(GGN()), 1.0), exact=False, last_layer=False
+            Damped(Diagonal(GGN()), 1.0), draws=20, exact=False, last_layer=False
         ),
-        "laplace_mc, last layer, kronecker": methods.laplace_mc(),
+        "laplace_mc, last layer, kronecker": methods.laplace_mc(draws=20),
         "ensemble of ewc, 2 samples": methods.ensemble(methods.ewc(), samples=2),
         "ensemble of ewc, 3 models": methods.ensemble(methods.ewc(), models=world.others),
         "ensemble of functional, 3 models": methods.ensemble(methods.functional(), models=world.others),

@@ -150,7 +150,7 @@ def ogd(
 
 def laplace_mc(
     curvature: Curvature | None = None,
-    draws: int = 20,
+    draws: int = 50,
     exact: bool = True,
     last_layer: bool = True,
     climb: Climber | None = None,
