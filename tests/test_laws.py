@@ -78,6 +78,7 @@ BOTH = {
     "ogd, every output": methods.ogd(memory=10, every_output=True, climb=LBFGS(steps=8)),
     "functional on memorable": methods.functional(0.5, memorable=9),
     "ensemble of samples": methods.ensemble(methods.ewc(), samples=2),
+    "retrain": methods.retrain(epochs=2, batch=8, start=Small()),
     "fine_tune on failures": methods.fine_tune(epochs=2, batch=8, pull=3.0, learn=True, kept=False),
 }
 IDENTIFY = BOTH | {
@@ -172,12 +173,12 @@ def test_the_same_treatment_for_any_compute_batch(world, name):
         assert_close(a[k], b[k], rtol=1e-6, atol=1e-7)
 
 
-SETTLED = [name for name in BOTH if not name.startswith("fine_tune")]
+SETTLED = [name for name in BOTH if not name.startswith(("fine_tune", "retrain"))]
 
 
 @pytest.mark.parametrize("name", SETTLED)
 def test_empty_evidence_changes_nothing(world, name):
-    """Fine-tuning does not declare this: it goes on learning from D."""
+    """Training does not declare this: it goes on learning from D."""
     model, train, _, remaining = world
     treated = treat(model, train, np.zeros(0, dtype=int), remaining=remaining, method=BOTH[name])
     for k, v in model.state_dict().items():
