@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import nn
+from settings import paper_cnn
 
 from amends.curvature import Empirical
 from amends.curvature.backprop import plan
@@ -28,14 +28,6 @@ from amends.data import examples
 from amends.factor import Factor
 from amends.likelihoods import Categorical
 from amends.network import Network
-
-
-def paper_cnn() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10),
-    )  # fmt: skip
 
 
 def added(work: Callable[[], object]) -> int:

@@ -9,8 +9,8 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.backprop import general_grads
-from amends.curvature.kinds import Empirical, Kind, check_kind
-from amends.errors import OutOfMemory, at_least
+from amends.curvature.kinds import Empirical, Kind, check_measure
+from amends.errors import OutOfMemory
 from amends.factor import Factor
 from amends.params import Params, count, flatten, unflatten
 
@@ -103,8 +103,7 @@ class Dense:
     damping: float = 1e-3
 
     def __post_init__(self) -> None:
-        at_least("curvature", prior=(self.prior, 0.0), damping=(self.damping, 0.0))
-        check_kind(self.kind)
+        check_measure(self.kind, self.prior, self.damping)
 
     def __call__(self, factor: Factor, theta: Params) -> DensePrecision:
         size = count(theta)

@@ -9,9 +9,8 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.backprop import Call, Plan, forward, general_grads, plan
-from amends.curvature.kinds import Empirical, Kind, check_kind
+from amends.curvature.kinds import Empirical, Kind, check_measure
 from amends.curvature.rules import squared
-from amends.errors import at_least
 from amends.factor import Factor
 from amends.params import Params, flatten, zeros_like
 
@@ -83,8 +82,7 @@ class Diagonal:
     damping: float = 1e-3
 
     def __post_init__(self) -> None:
-        at_least("curvature", prior=(self.prior, 0.0), damping=(self.damping, 0.0))
-        check_kind(self.kind)
+        check_measure(self.kind, self.prior, self.damping)
 
     def __call__(self, factor: Factor, theta: Params) -> DiagonalPrecision:
         return DiagonalPrecision(diagonal(factor, theta, self.kind), self.prior, self.damping)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from amends.errors import BadInput
+from amends.errors import BadInput, at_least
 from amends.factor import Factor
 from amends.likelihoods import Likelihood
 
@@ -26,7 +26,9 @@ class Kind(Protocol):
         ...
 
 
-def check_kind(kind: Any) -> None:
+def check_measure(kind: Any, prior: Any, damping: Any) -> None:
+    """BadInput unless curvature can be measured so."""
+    at_least("curvature", prior=(prior, 0.0), damping=(damping, 0.0))
     if isinstance(kind, type) or not hasattr(kind, "probe"):
         raise BadInput(f"kind is {kind!r}; curvature; pass an object: GGN(), Empirical() or Sampled()")
 

@@ -21,8 +21,7 @@ from amends.curvature import rules
 from amends.curvature.backprop import Call, Owned, Plan, forward, plan
 from amends.curvature.dense import nonnegative
 from amends.curvature.diagonal import DiagonalPrecision, diagonal, normal_like
-from amends.curvature.kinds import Empirical, Kind, check_kind
-from amends.errors import at_least
+from amends.curvature.kinds import Empirical, Kind, check_measure
 from amends.factor import Factor
 from amends.params import Params, count, flatten, unflatten
 
@@ -199,8 +198,7 @@ class Kronecker:
     damping: float = 1e-3
 
     def __post_init__(self) -> None:
-        at_least("curvature", prior=(self.prior, 0.0), damping=(self.damping, 0.0))
-        check_kind(self.kind)
+        check_measure(self.kind, self.prior, self.damping)
 
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
         chosen, others = _chosen(factor, theta)
@@ -258,8 +256,7 @@ class EKFAC:
     damping: float = 1e-3
 
     def __post_init__(self) -> None:
-        at_least("curvature", prior=(self.prior, 0.0), damping=(self.damping, 0.0))
-        check_kind(self.kind)
+        check_measure(self.kind, self.prior, self.damping)
 
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
         factored = Kronecker(self.kind, self.prior, self.damping)(factor, theta)

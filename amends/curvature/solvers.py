@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from amends.curvature.implicit import ImplicitPrecision, implicit
-from amends.curvature.kinds import GGN, Kind, check_kind
+from amends.curvature.kinds import GGN, Kind, check_measure
 from amends.errors import NotConverged, at_least
 from amends.factor import Factor
 from amends.params import Params, dot, plus, scaled, zeros_like
@@ -40,8 +40,8 @@ class CG:
     steps: int = 500
 
     def __post_init__(self) -> None:
-        at_least("solver", prior=(self.prior, 0.0), damping=(self.damping, 0.0), steps=(self.steps, 1))
-        check_kind(self.kind)
+        check_measure(self.kind, self.prior, self.damping)
+        at_least("solver", steps=(self.steps, 1))
 
     def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
         return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
@@ -84,8 +84,8 @@ class GD:
     steps: int = 2000
 
     def __post_init__(self) -> None:
-        at_least("solver", prior=(self.prior, 0.0), damping=(self.damping, 0.0), steps=(self.steps, 1))
-        check_kind(self.kind)
+        check_measure(self.kind, self.prior, self.damping)
+        at_least("solver", steps=(self.steps, 1))
 
     def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
         return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
@@ -129,10 +129,8 @@ class LiSSA:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least(
-            "solver", prior=(self.prior, 0.0), damping=(self.damping, 0.0), steps=(self.steps, 1), batch=(self.batch, 1)
-        )  # fmt: skip
-        check_kind(self.kind)
+        check_measure(self.kind, self.prior, self.damping)
+        at_least("solver", steps=(self.steps, 1), batch=(self.batch, 1))
 
     def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
         return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
