@@ -42,6 +42,11 @@ def indices(causes: Any, size: int) -> np.ndarray:
         return np.flatnonzero(given)
     if given.size == 0:
         return np.zeros(0, dtype=np.int64)
+    if given.shape == (size,) and np.issubdtype(given.dtype, np.floating):
+        raise BadInput(
+            "causes look like scores, one for each training example; causes; give the positions of the highest: "
+            "identify(..., method=scores).top(k)"
+        )
     if not np.issubdtype(given.dtype, np.integer) or given.ndim != 1:
         raise BadInput(
             f"causes hold {given.dtype} of shape {list(given.shape)}; causes; give integer positions or a mask"

@@ -594,6 +594,10 @@ def test_scores_from_elsewhere_are_taken_as_they_are(kind):
     assert [p.removed for p in result.curve if p.by == "causes"] == [5]
     with pytest.raises(BadInput, match="train has 50 examples"):
         amends.identify(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), method=kind(given[:7]))
+    treated = amends.treat(plain(network), (x[:50], y[:50]), found.top(5), method=methods.newton(methods.dense()))
+    assert not torch.equal(treated.weight, network.params["weight"])
+    with pytest.raises(BadInput, match=r"causes look like scores.*top\(k\)"):
+        amends.treat(plain(network), (x[:50], y[:50]), kind(given))
 
 
 def test_methods_by_name():
