@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 from amends.data import examples
 from amends.factor import Factor
 from amends.likelihoods import Categorical, Gaussian
 from amends.network import Network
+from tests.exact import linear_gaussian as exact
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +40,34 @@ def classification(seed=0, n=60, d=3, classes=3, dtype=torch.float64):
     x = centres[y] + torch.randn(n, d, generator=g, dtype=dtype)
     torch.manual_seed(seed)
     return x, y, Network.of(torch.nn.Linear(d, classes, dtype=dtype), Categorical())
+
+
+def at_optimum(n=60, prior=0.7):
+    """A linear-Gaussian world, its network at the posterior mean."""
+    x, y, network = regression(n=n)
+    mean, precision = exact.posterior(x, y, 0.5, prior)
+    network.params["weight"].copy_(mean[None])
+    network.module.weight.data.copy_(mean[None])
+    return x, y, network, precision
+
+
+def plain(network):
+    """The network's model, as a caller would have it."""
+    model = nn.Linear(3, 3, dtype=torch.float64)
+    model.load_state_dict(network.params)
+    return model
+
+
+class Table(nn.Module):
+    """A parameter that belongs to no layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(3, 3, dtype=torch.float64))
+
+    def forward(self, x):
+        return x @ self.w
+
+
+def tabular():
+    return Network.of(Table(), Categorical())

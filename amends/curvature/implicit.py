@@ -67,9 +67,7 @@ class ImplicitPrecision:
     def sampled(self, batch: int, noise: Generator) -> ImplicitPrecision:
         """The same from random batches, each scaled up to stand for its part; damped as the whole is."""
         parts = tuple((_some(factor, batch, noise), theta, sign) for factor, theta, sign in self.parts)
-        small = replace(self, parts=parts)
-        small.__dict__.update(diagonal=self.diagonal, shift=self.shift)
-        return small
+        return replace(self, parts=parts, prior=self.lift, damping=0.0)
 
     def draw(self, generator: Generator) -> Params:
         raise NotConverged("cannot draw from a precision that is never formed; CG; use Diagonal, Kronecker or Dense")

@@ -36,7 +36,8 @@ class Expected:
     """Σ wᵢ E log p(zᵢ|θ) as a function of {name: (mean − centre)/spread, log name: log of the ratio of
     spreads}, so that every coordinate is of order one. Missing names stay at zero.
 
-    Parameters outside linear, convolution and embedding layers stay at their mean.
+    Noise is drawn for linear, convolution and embedding layers, in pairs, so an odd number of draws
+    counts as one less; other parameters have none.
     """
 
     factor: Factor
