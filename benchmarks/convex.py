@@ -114,6 +114,8 @@ IDENTIFY: dict[str, Any] = {
     "mode, dense": methods.Method(methods.linear(Dense(GGN(), RIDGE)).remember, methods.ewc().editor),
     "kfac_ewc": methods.kfac_ewc(RIDGE, GGN()),
     "ewc": methods.ewc(RIDGE),
+    "ewc_as_printed": methods.ewc_as_printed(),
+    "kfac_ewc_as_printed": methods.kfac_ewc_as_printed(),
     "online_ewc": methods.online_ewc(prior=RIDGE),
     "si": methods.si(),
     "vcl": methods.vcl(RIDGE, draws=32),
@@ -134,6 +136,7 @@ IDENTIFY: dict[str, Any] = {
     "self_confidence": methods.self_confidence(),
     "loss": methods.loss(),
     "random": methods.random(),
+    "default": methods.default(),
 }
 
 TREAT: dict[str, Any] = {
@@ -150,11 +153,14 @@ TREAT: dict[str, Any] = {
     ),
     "ewc": methods.ewc(RIDGE, unlearn=FixedPoint(400, 0.1)),
     "kfac_ewc": methods.kfac_ewc(RIDGE, unlearn=FixedPoint(400, 0.1)),
+    "ewc_as_printed": methods.ewc_as_printed(),
+    "kfac_ewc_as_printed": methods.kfac_ewc_as_printed(),
     "online_ewc, decay 1": methods.online_ewc(1.0, RIDGE, unlearn=FixedPoint(400, 0.1)),
     "si": methods.si(unlearn=FixedPoint(400, 0.1)),
     "vcl": methods.vcl(RIDGE, draws=32),
     "ogd": methods.ogd(memory=3),
     "functional on D, 1": methods.functional(1.0, on_train=True, on_remaining=False),
+    "default": methods.default(),
     "ensemble of newton, samples": methods.ensemble(methods.newton(Dense(GGN(), RIDGE))),
 }
 

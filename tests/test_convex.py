@@ -18,6 +18,7 @@ RANKS = {
     "linear, dense": (0.99, 0.95), "linear, cg": (0.99, 0.95), "linear, gd": (0.99, 0.95), "linear, sa": (0.98, 0.95),
     "mode, dense": (0.95, 0.92), "functional on D, 1": (0.93, 0.92), "laplace_mc, dense": (0.92, 0.9),
     "linear, ekfac": (0.75, 0.6), "linear, kronecker": (0.7, 0.6), "kfac_ewc": (0.75, 0.6),
+    "ewc_as_printed": (0.5, 0.6), "kfac_ewc_as_printed": (0.5, 0.6), "default": (0.5, 0.4),
     "linear, diagonal": (0.4, 0.6), "ewc": (0.5, 0.6), "online_ewc": (0.5, 0.6), "si": (0.5, 0.6), "vcl": (0.5, 0.6),
     "laplace_mc, diagonal": (0.5, 0.6), "ensemble of ewc, samples": (0.5, 0.6), "ogd": (0.0, 0.2),
     "functional on remaining, .1": (0.7, 0.6), "sgd_influence": (0.6, 0.7), "sgd_influence, as published": (0.4, 0.5),
@@ -29,7 +30,7 @@ BLIND = ("self_confidence", "loss", "random")  # they do not look at the failure
 
 def test_every_method_that_identifies_is_here():
     named = {name.split(",")[0].split(" of ")[0].split(" on ")[0] for name in convex.IDENTIFY}
-    assert set(methods.IDENTIFY) - named == {"default", "ewc_as_printed", "kfac_ewc_as_printed"}
+    assert set(methods.IDENTIFY) <= named
     assert set(RANKS) | set(BLIND) == set(convex.IDENTIFY)
 
 
@@ -65,6 +66,7 @@ LEFT = {
     "newton, kronecker": (0.85, 0.7, 0.8), "newton, diagonal": (2.0, 0.6, 0.8), "mode, dense": (0.25, 0.7, 1.0),
     "ewc": (2.2, 0.9, 1.0), "kfac_ewc": (0.9, 0.9, 0.85), "online_ewc, decay 1": (2.2, 0.9, 1.0),
     "si": (3.2, 0.95, 1.0), "vcl": (3.0, 1.0, 1.0), "ogd": (7.0, 0.9, 0.9),
+    "ewc_as_printed": (1.3, 0.9, 1.0), "kfac_ewc_as_printed": (0.7, 0.9, 0.95), "default": (1.0, 1.0, 1.0),
     "functional on D, 1": (1.0, 1.0, 1.0), "ensemble of newton, samples": (0.25, 0.6, 0.7),
 }  # fmt: skip
 
@@ -80,4 +82,4 @@ def test_the_way_to_the_optimum_without_the_causes(name):
 
 def test_every_method_that_treats_is_here():
     named = {name.split(",")[0].split(" of ")[0].split(" on ")[0] for name in convex.TREAT}
-    assert set(methods.TREAT) - named == {"default", "ewc_as_printed", "kfac_ewc_as_printed"}
+    assert set(methods.TREAT) <= named
