@@ -121,8 +121,8 @@ def treating(world: World, scores: dict[str, np.ndarray]) -> dict[str, tuple[np.
     }
 
 
-def one_seed(world: World, skip: set[str], rows: Rows, store: Callable[[Rows], None]) -> Rows:
-    """Every row of the two tables; those already in `rows` are not made again."""
+def one_seed(world: World, skip: set[str], rows: Rows, store: Callable[[Rows], None], alone: bool) -> Rows:
+    """Every row of the two tables; those already in `rows` are not made again. Seconds are kept if `alone`."""
     rows["base"] = {"accuracy": world.accuracy, "wrong": int(world.wrong.sum()), "fitted": fitted(world),
                     "failures": len(world.sets["query"][1]) + len(world.sets["holdout"][1])}  # fmt: skip
     given = {"remaining": world.sets["guard"], "batch_size": 1024}
@@ -141,7 +141,7 @@ def one_seed(world: World, skip: set[str], rows: Rows, store: Callable[[Rows], N
         scores |= {name: found.scores, f"{name}, times loss": weighed}
         row = {"AP": average_precision(found.scores, world.wrong), "AUC": ranking_area(found.scores, world.wrong),
                "P@100": precision_at(100, found.scores, world.wrong),
-               "AP × loss": average_precision(weighed, world.wrong), "seconds": seconds}  # fmt: skip
+               "AP × loss": average_precision(weighed, world.wrong), **({"seconds": seconds} if alone else {})}  # fmt: skip
         if found.edited is not None and finite_edit(method):
             row |= world.accuracies(found.train.network.module_with(found.edited.mean, world.net))
         rows[f"identify: {name}"] = row
@@ -152,7 +152,7 @@ def one_seed(world: World, skip: set[str], rows: Rows, store: Callable[[Rows], N
         model, seconds = timed(
             lambda c=causes, m=method: treat(world.net, world.train, c, failures=world.sets["query"], method=m, **given)
         )
-        rows[f"treat: {name}"] = {**world.accuracies(model), "seconds": seconds}
+        rows[f"treat: {name}"] = {**world.accuracies(model), **({"seconds": seconds} if alone else {})}
         store(rows)
     return rows
 
@@ -186,21 +186,22 @@ def table(results: list[Rows], prefix: str, columns: list[str]) -> Iterator[str]
         cells = []
         for column in columns:
             values = [r[column] for r in rows if column in r]
-            digits = 1 if column == "seconds" else 3
-            cells.append(f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}" if values else "-")
+            cells.append(f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "-")
+            if column == "seconds" and values:
+                cells[-1] = f"{np.mean(values):.1f}"
         note = "" if len(rows) == len(made) else f" (refused {len(made) - len(rows)} of {len(made)})"
         note += "" if len(made) == len(results) else f" ({len(made)} seeds)"
         yield f"| {name[len(prefix) :]}{note} | " + " | ".join(cells) + " |"
 
 
-def report(setting: str, results: list[Rows], seconds: bool) -> str:
+def report(setting: str, results: list[Rows]) -> str:
     def mean(key: str) -> str:
         values = [r["base"][key] for r in results]
         return f"{np.mean(values):.3f} ± {np.std(values):.3f}" if np.mean(values) < 2 else f"{np.mean(values):.0f}"
 
     head = (f"{len(results)} seeds; base accuracy {mean('accuracy')}; {mean('failures')} failures; {mean('wrong')} "
             f"wrong labels, of which the model gives back {mean('fitted')}.")  # fmt: skip
-    after, timing = ["query", "holdout", "remaining"], ["seconds"] * seconds
+    after, timing = ["query", "holdout", "remaining"], ["seconds"]
     found = table(results, "identify: ", ["AP", "AP × loss", "AUC", "P@100", *after, *timing])
     treated = table(results, "treat: ", [*after, *timing])
     parts = [f"## Setting {setting}", head, "\n".join(found), "\n".join(treated)]
@@ -221,7 +222,8 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> Rows:
     kept = Path(args.keep) / f"{setting.replace(', ', '_')}_{seed}.json"
     rows = json.loads(kept.read_text()) if kept.exists() else {}
     kept.parent.mkdir(parents=True, exist_ok=True)
-    one_seed(SETTINGS[setting](data, seed, args.device), set(args.skip), rows, lambda r: _write(kept, json.dumps(r)))
+    one_seed(SETTINGS[setting](data, seed, args.device), set(args.skip), rows,
+             lambda r: _write(kept, json.dumps(r)), args.jobs == 1)  # fmt: skip
     print(f"{setting}, seed {seed}: {time.perf_counter() - start:.0f} s", flush=True)
     return rows
 
@@ -237,7 +239,7 @@ def main() -> None:
     ask.add_argument("--data", required=True, help="folder with mnist.npz and digits.npz")
     ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=["A", "C, MLP", "C, CNN"])
     ask.add_argument("--seeds", type=int, default=5)
-    ask.add_argument("--jobs", type=int, default=1, help="seeds at once; without the column of seconds if more than 1")
+    ask.add_argument("--jobs", type=int, default=1, help="seeds at once; seconds are measured only when 1")
     ask.add_argument("--skip", nargs="*", default=[], help="names of rows to leave out")
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     ask.add_argument("--keep", default=".cache/quality", help="folder of rows already made; a second run goes on")
@@ -252,9 +254,9 @@ def main() -> None:
         else:
             results = [job(t) for t in todo]
         every[setting] = results
-        print(report(setting, results, args.jobs == 1), flush=True)
+        print(report(setting, results), flush=True)
         if args.out:
-            _write(Path(args.out), "\n\n".join(report(s, r, args.jobs == 1) for s, r in every.items()) + "\n")
+            _write(Path(args.out), "\n\n".join(report(s, r) for s, r in every.items()) + "\n")
 
 
 if __name__ == "__main__":
