@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,23 +13,37 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from amends.conflicts import groups
-from amends.curve import CAUSES, Curve, CurvePoint, share, sizes, smallest_good
+from amends.curve import (
+    CAUSES,
+    LEARNED,
+    NOTHING_LEARNED,
+    RANDOM,
+    Curve,
+    CurvePoint,
+    Rule,
+    judged,
+    share,
+    sizes,
+)
 from amends.data.splits import split
 from amends.errors import BadInput
-from amends.evaluation import Judged, interval, overall, predicted, right
+from amends.evaluation import by_label, harmed, predicted, right
 from amends.factor import Factor
 from amends.influence import Influence, identified
 from amends.methods import Default, Method, Scorer
+from amends.neighbours import clusters, duplicates, votes
 from amends.params import Params
-from amends.posteriors import Ensemble
+from amends.posteriors import Ensemble, Posterior
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.selection import fraction, top
-from amends.treatment import treated
-from amends.verdict import NOT, chance, floors_of, verdict_of
+from amends.treatment import again, treated
+from amends.verdict import NOT, TELLING, Against, Floors, Judging, floors_of, verdict_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+REFITS = 3  # of every point of the curve, where a treatment has random numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,68 +134,171 @@ def repair(
     seed = whole(seed)
     data, failed, rest = given["train"], given["failures"], given.get("remaining")
     start = data.network.params
-    named = _groups(failed, start, group_by)
+    named = _groups(failed, start, group_by, seed)
     at_query, at_holdout = _split_failures(named, holdout, seed)
-    query, judged = failed[at_query], failed[at_holdout]
-    guard, judge = _halves(rest, seed)
-    treat_with = _treatment(treat_with, learn, seed)
+    query, judging = failed[at_query], failed[at_holdout]
+    at_guard, at_judge = _split_remaining(rest, seed)
+    guard = rest[at_guard] if rest is not None and len(at_guard) else None
+    judge = None if rest is None else rest[at_judge]
+    method, learning = _treatment(treat_with, learn, seed)
     asked = _removal(remove, len(data))
+    sets = Judging(query, judging, judge, failures=len(failed), right_ones=0 if rest is None else len(rest))
     keeping = tuple(given[name] for name in kept)
 
     with Progress.shown(progress) as shown:
         found = identified(data, query, guard, identify_with, seed, shown)
+        suspects = at_query[_suspects(found, guard)]
+        search = Search(found, guard, keeping, method, learning, sets.share, floor, seed, shown)
+        made = search(asked)
 
-        remembered = treat_with.remember(data, guard)
+    points = judged(made.points, judging, judge)  # from here on nothing is chosen
+    final = None if made.final is None else points[made.final]
+    after = start if final is None else _here(final.theta, data)
+    metrics = sets.metrics(start, after, seed)
+    against = [Against(points[i], points[j], data, judging if len(judging) else query) for i, j in made.against]
+    metrics["p_value"] = max((a.p_value for a in against), default=1.0)
+    floors = made.floors.judged(points[0].remaining, floor, share(judge, start))
+    verdict, reason = verdict_of(metrics, floors, final, against, made.tried)
+    if verdict == NOT:
+        after, final = start, None
+        metrics |= sets.metrics(start, after, seed)
+    removed = search.order[: 0 if final is None else final.removed]
+    classes = sets.classes(start, after)
+    worse = harmed(classes)
+    metrics |= {
+        "removed": len(removed),
+        "verdict": verdict,
+        "reason": reason if not worse else f"{reason}; but of class {', '.join(worse)} less is right than before",
+        "learned": final is not None and (method.learn or final.by == LEARNED),
+        "controls": {p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in made.controls},
+        "curve": [p.row() for p in points],
+        "groups": by_label(named[at_holdout], *(right(judging, theta) for theta in (start, after))),
+        "classes": classes,
+        "harmed": worse,
+        "calibration": sets.calibration(start, after),
+        "keep": {name: {"before": share(given[name], start), "after": share(given[name], after)} for name in kept},
+        "suspects": suspects.tolist(),
+        "duplicates": duplicates(data, removed),
+        "identified_with": [h.row() for h in found.heard],
+        "warnings": list(_warnings(len(at_holdout), suspects)),
+        "seed": seed,
+    }  # fmt: skip
+    for at, positions in (("fixed_at", at_holdout), ("broken_at", at_judge)):
+        metrics[at] = positions[metrics[at]].tolist()
+    repaired = data.network.module_with(after, model)
+    return Repair(repaired, metrics, found, removed, tuple(points), after, at_query, named[at_query])
 
-        def treat(causes: np.ndarray) -> Params:
-            after = treated(data, np.sort(causes), query, guard, treat_with, shown, keeping, remembered)
+
+def _here(theta: Params, data: Factor) -> Params:
+    return {k: v.to(data.network.device) for k, v in theta.items()}
+
+
+def _warnings(holdout: int, suspects: np.ndarray) -> Iterator[str]:
+    if holdout < TELLING:
+        yield f"{holdout} failures judge the repair, too few to be sure; failures; give {2 * TELLING} or more"
+    if len(suspects):
+        yield (
+            f"the labels of {len(suspects)} failures look wrong themselves; failures[{suspects[0]}] and others, see "
+            "metrics['suspects']; mend or drop them, so that nothing is removed for their sake"
+        )
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a search ended with: its points, which of them is the repair, and which pairs of (with the
+    causes gone, a control) must differ for it to be one."""
+
+    points: list[CurvePoint]
+    floors: Floors
+    tried: bool
+    final: int | None = None
+    against: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def controls(self) -> set[int]:
+        """Numbers removed in the controls that are told."""
+        return {0} if self.final is None else {0, self.points[self.final].removed}
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """How many to remove, and whether to learn from the query as well. Never sees what judges."""
+
+    found: Influence
+    guard: Factor | None
+    keep: tuple[Factor, ...]
+    method: Method
+    learning: bool | None
+    failures: float  # share of the failures among all the user gave
+    floor: float | None
+    seed: int
+    progress: Progress
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        return np.argsort(-self.found.scores, kind="stable")
+
+    def __call__(self, asked: int | None) -> Made:
+        train, start, say = self.found.train, self.found.train.network.params, self.progress.say
+        curve = self._curve(self.method)
+        say("control: nothing removed")
+        points = [curve.nothing()]
+        floors = floors_of(points[0].guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
+        rule = Rule(floors.guard, floors.keep, self.failures, points[0])
+        counts = [asked]
+        if asked is None:
+            counts = sizes(len(train), min(int((self.found.scores > 0).sum()), len(train) - 1))
+            say("trying how many to remove")
+            points += curve.causes(counts, rule.good)
+            chosen = rule.smallest(points[1:])
+        else:
+            chosen = curve.at(CAUSES, self.order[:asked])
+            points.append(chosen)
+        say("control: as many removed at random")
+        points += [curve.random(p.removed) for p in points[1:]]
+        if chosen is None:
+            return Made(points, floors, bool(counts))
+        at = points.index(chosen)
+        by_chance = next(i for i, p in enumerate(points) if p.by == RANDOM and p.removed == chosen.removed)
+        made = Made(points, floors, True, at, ((at, 0), (at, by_chance)))
+        if self.learning is False:
+            return made
+        say("learning from the failures as well")
+        learner = self._curve(self.method._replace(learn=True))
+        learned = learner.at(LEARNED, self.order[: chosen.removed])
+        if not self.learning and not rule.safe(learned):
+            return made
+        points += [learned, learner.at(NOTHING_LEARNED, self.order[:0])]
+        last = len(points) - 1
+        return replace(made, final=last - 1, against=(*made.against, (last - 1, last)))
+
+    def _curve(self, method: Method) -> Curve:
+        train, query = self.found.train, self.found.failures
+        refits = REFITS if again(method, 1) is not method else 1
+
+        def treat(causes: np.ndarray, number: int) -> Params:
+            by = again(method, number)
+            after = treated(train, np.sort(causes), query, self.guard, by, self.progress, self.keep, self.remembered)
             if isinstance(after, Ensemble) and after.centre is None:
                 raise BadInput(
                     "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
                 )
             return after.mean
 
-        order = np.argsort(-found.scores, kind="stable")
-        curve = Curve(treat, order, query, judged, guard, judge, keeping, seed)
-        shown.say("control: nothing removed")
-        points = [curve.nothing()]
-        floors = floors_of(points[0], floor, [share(f, start) for f in (guard, judge, *keeping)])
-        if asked is None:
-            counts = sizes(len(data), min(int((found.scores > 0).sum()), len(data) - 1))
-            shown.say("trying how many to remove")
-            points += curve.causes(counts)
-            chosen = smallest_good(points[1:], floors.guard, floors.keep)
-        else:
-            counts = [asked]
-            chosen = curve.at(order[:asked], CAUSES)
-            points.append(chosen)
-        shown.say("control: as many removed at random")
-        points += curve.random(counts)
+        return Curve(treat, refits, self.order, query, self.guard, self.keep, self.seed)
 
-    after = start if chosen is None else chosen.theta
-    totals = len(failed), 0 if rest is None else len(rest)
-    metrics = _judge(query, judged, judge, start, after, *totals)
-    metrics["p_value"] = chance(judged if len(judged) else query, points[0].theta, after)
-    verdict, reason = verdict_of(metrics, floors, chosen, points, bool(counts), treat_with.learn)
-    if verdict == NOT:
-        after = start
-        metrics |= _judge(query, judged, judge, start, after, *totals)
-    removed = order[: chosen.removed] if chosen is not None and verdict != NOT else order[:0]
-    metrics |= {
-        "removed": len(removed),
-        "verdict": verdict,
-        "reason": reason,
-        "controls": {
-            p.by: {"removed": p.removed, **_row(p)}
-            for p in points if p.by != CAUSES and (chosen is None or p.removed in (0, chosen.removed))
-        },
-        "curve": [{"by": p.by, "removed": p.removed, **_row(p)} for p in points],
-        "groups": _by_group(judged, named[at_holdout], after),
-        "keep": {name: {"before": share(given[name], start), "after": share(given[name], after)} for name in kept},
-        "seed": seed,
-    }  # fmt: skip
-    repaired = data.network.module_with(after, model)
-    return Repair(repaired, metrics, found, removed, tuple(points), after, at_query, named[at_query])
+    @cached_property
+    def remembered(self) -> Posterior:
+        return self.method.remember(self.found.train, self.guard)
+
+
+def _suspects(found: Influence, guard: Factor | None) -> np.ndarray:
+    """Failures whose own label looks wrong: every right example near them carries what the model says,
+    and no edit that was shown the other failures comes to see them as labelled."""
+    if guard is None or found.unseen is None:
+        return np.zeros(0, dtype=int)
+    given, said = votes(found.failures, guard, found.train.network.params)
+    return np.flatnonzero((given == 0) & (said >= 0.9) & (found.unseen < 0.05))
 
 
 def _removal(remove: Any, size: int) -> int | None:
@@ -194,16 +312,27 @@ def _removal(remove: Any, size: int) -> int | None:
     raise BadInput(f"remove is {remove!r}; remove; give a count, a share of train, or None")
 
 
-def _treatment(given: Method | Default | None, learn: bool | None, seed: int) -> Method:
+def _treatment(given: Method | Default | None, learn: bool | None, seed: int) -> tuple[Method, bool | None]:
+    """The treatment that only forgets, with which the curve is drawn, and whether to learn from the query
+    once that is done: yes, no, or None for only if what worked still works."""
+    ours = given is None or isinstance(given, Default)
     method = (given or Default()).treating(seed) if given is None or isinstance(given, Default) else given
     if not isinstance(method, Method):
         raise BadInput(f"treat_with is {given!r}; repair; pass one that treats, for example amends.methods.newton()")
-    return method if learn is None else method._replace(learn=bool(learn))
+    if not method.forget:  # there is nothing but learning in it
+        return method if learn is None else method._replace(learn=bool(learn)), False
+    wanted = learn if learn is not None or ours else method.learn
+    return method._replace(learn=False), None if wanted is None else bool(wanted)
 
 
-def _groups(failed: Factor, start: Params, group_by: Any) -> np.ndarray:
+def _groups(failed: Factor, start: Params, group_by: Any, seed: int) -> np.ndarray:
+    """By (true, predicted), by clusters in the model's own features, or as the user says."""
     if group_by is None:
         return groups(failed, predicted(failed, start))
+    if isinstance(group_by, str):
+        if group_by != "clusters":
+            raise BadInput(f"group_by is {group_by!r}; group_by; give 'clusters', a name for each failure, or None")
+        return clusters(failed, start, seed=seed)
     named = np.asarray(group_by, dtype=object).astype(str)
     if named.shape != (len(failed),):
         raise BadInput(f"group_by has shape {list(named.shape)}, there are {len(failed)} failures; group_by; one each")
@@ -221,37 +350,9 @@ def _split_failures(named: np.ndarray, holdout: float, seed: int) -> tuple[np.nd
     return at_query, at_holdout
 
 
-def _halves(rest: Factor | None, seed: int) -> tuple[Factor | None, Factor | None]:
-    """What guards the choice does not judge it."""
+def _split_remaining(rest: Factor | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """What guards the choice does not judge it; a single example only judges."""
     if rest is None or len(rest) < 2:
-        return None, rest
+        return np.zeros(0, dtype=int), np.arange(0 if rest is None else len(rest))
     y = rest.examples.y.cpu().numpy()
-    a, b = split(y if y.ndim == 1 and y.dtype.kind in "iu" else np.zeros(len(rest)), 0.5, seed)
-    return rest[a], rest[b]
-
-
-def _judge(
-    query: Factor, judged: Factor, judge: Factor | None, start: Params, after: Params, failures: int, right_ones: int
-) -> dict[str, Any]:
-    q, h = (Judged(right(f, start), right(f, after)) for f in (query, judged))
-    r = None if judge is None else Judged(right(judge, start), right(judge, after))
-    out: dict[str, Any] = {
-        "query": q.summary,
-        "holdout": h.summary,
-        "remaining": None if r is None else r.summary,
-        "overall": overall(h if len(judged) else q, r, failures, right_ones),
-        "fixed": h.fixed,
-        "newly_broken": 0 if r is None else r.broken,
-    }
-    sets = {"query": q, "holdout": h} | ({} if r is None else {"remaining": r})
-    out["intervals"] = {name: interval(float(s.after.mean()), len(s.after)) for name, s in sets.items() if len(s.after)}
-    return out
-
-
-def _row(point: CurvePoint) -> dict[str, Any]:
-    return {"query": point.query, "holdout": point.holdout, "guard": point.guard, "remaining": point.remaining}
-
-
-def _by_group(judged: Factor, named: np.ndarray, after: Params) -> dict[str, dict[str, Any]]:
-    ok = right(judged, after)
-    return {str(g): {"n": int((named == g).sum()), "after": float(ok[named == g].mean())} for g in np.unique(named)}
+    return split(y if y.ndim == 1 and y.dtype.kind in "iu" else np.zeros(len(rest)), 0.5, seed)

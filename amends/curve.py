@@ -2,32 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from amends.evaluation import right
 from amends.factor import Factor
-from amends.params import Params
+from amends.params import Params, count
 
 CAUSES, RANDOM, NOTHING = "causes", "random", "nothing"
+LEARNED, NOTHING_LEARNED = "causes, failures learned", "nothing, failures learned"
 ROUNDING = 1e-9  # a share exactly at its floor is not below it
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+NOISE = 0.01  # of a share right over refits, where they say less
+PATIENCE = 2  # sizes in a row that are no good before larger ones are given up
+PARKED = 5_000_000  # parameters from which a fit waits in main memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One treated model. `query`, `guard` and `kept` choose; `holdout` and `remaining` judge, and are
+    not looked at before the choice is made."""
+
+    theta: Params
+    query: float
+    guard: float | None
+    kept: tuple[float, ...] = ()
+    holdout: float | None = None
+    remaining: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class CurvePoint:
-    """Shares right after treating with `removed` examples gone, chosen `by` causes or a control."""
+    """Treated with `removed` examples gone, chosen `by` causes or a control; once, or several times with
+    other random numbers. A share is the mean over these fits."""
 
     by: str
     removed: int
-    query: float
-    holdout: float | None
-    guard: float | None
-    remaining: float | None
-    theta: Params
-    kept: tuple[float, ...] = ()
+    fits: tuple[Fit, ...]
+
+    @property
+    def theta(self) -> Params:
+        return self.fits[0].theta
+
+    def mean(self, name: str) -> float | None:
+        values = [getattr(f, name) for f in self.fits]
+        return None if values[0] is None else float(np.mean(values))
+
+    @property
+    def query(self) -> float:
+        return self.mean("query") or 0.0
+
+    @property
+    def guard(self) -> float | None:
+        return self.mean("guard")
+
+    @property
+    def holdout(self) -> float | None:
+        return self.mean("holdout")
+
+    @property
+    def remaining(self) -> float | None:
+        return self.mean("remaining")
+
+    @property
+    def kept(self) -> tuple[float, ...]:
+        return tuple(np.mean([f.kept for f in self.fits], axis=0).tolist())
+
+    def row(self) -> dict[str, Any]:
+        """For a table: means, and the band from the lowest fit to the highest."""
+        names = ("query", "holdout", "guard", "remaining")
+        row: dict[str, Any] = {"by": self.by, "removed": self.removed, **{n: self.mean(n) for n in names}}
+        for name in names:
+            values = [getattr(f, name) for f in self.fits]
+            row |= {f"{name}_{end}": None if values[0] is None else float(best(values))
+                    for end, best in (("low", min), ("high", max))}  # fmt: skip
+        return row | {"refits": len(self.fits)}
 
 
 def share(data: Factor | None, theta: Params) -> float | None:
@@ -36,39 +88,59 @@ def share(data: Factor | None, theta: Params) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Treats with the first k of an order, for several k, and looks at every set.
+    """Treats with the first k of an order, for several k, several times each."""
 
-    `query` and `guard` choose; `holdout` and `remaining` only judge, and are shown.
-    """
-
-    treat: Callable[[np.ndarray], Params]
+    treat: Callable[[np.ndarray, int], Params]  # (causes, which refit) → weights
+    refits: int
     order: np.ndarray
     query: Factor
-    holdout: Factor | None
     guard: Factor | None
-    remaining: Factor | None
     keep: tuple[Factor, ...] = ()
     seed: int = 0
 
-    def at(self, causes: np.ndarray, by: str) -> CurvePoint:
-        theta = self.treat(causes)
-        seen = (share(f, theta) for f in (self.query, self.holdout, self.guard, self.remaining))
-        query, holdout, guard, remaining = seen
+    def at(self, by: str, causes: np.ndarray) -> CurvePoint:
+        return CurvePoint(by, len(causes), tuple(self.fit(causes, i) for i in range(self.refits)))
+
+    def fit(self, causes: np.ndarray, number: int) -> Fit:
+        return self.seen(self.treat(causes, number))
+
+    def seen(self, theta: Params) -> Fit:
+        """A model, and what may choose it."""
         kept = tuple(float(right(f, theta).mean()) for f in self.keep)
-        return CurvePoint(by, len(causes), float(query or 0.0), holdout, guard, remaining, theta, kept)
+        made = Fit(theta, share(self.query, theta) or 0.0, share(self.guard, theta), kept)
+        return replace(made, theta={k: v.cpu() for k, v in theta.items()}) if count(theta) >= PARKED else made
 
     def nothing(self) -> CurvePoint:
-        return self.at(self.order[:0], NOTHING)
+        return self.at(NOTHING, self.order[:0])
 
-    def causes(self, sizes: Sequence[int]) -> Iterator[CurvePoint]:
+    def causes(
+        self, sizes: Sequence[int], good: Callable[[CurvePoint, Sequence[CurvePoint]], bool]
+    ) -> list[CurvePoint]:
+        """From the smallest size up, until several in a row are no good beside those before them."""
+        points: list[CurvePoint] = []
+        bad = 0
         for k in sizes:
-            yield self.at(self.order[:k], CAUSES)
+            points.append(self.at(CAUSES, self.order[:k]))
+            bad = 0 if good(points[-1], points) else bad + 1
+            if bad == PATIENCE:
+                break
+        return points
 
-    def random(self, sizes: Sequence[int]) -> Iterator[CurvePoint]:
-        """The same numbers, drawn without looking: what removing anything at all would do."""
-        drawn = np.random.default_rng([self.seed, 77]).permutation(len(self.order))
-        for k in sizes:
-            yield self.at(drawn[:k], RANDOM)
+    def random(self, size: int) -> CurvePoint:
+        """The same number, drawn without looking, another draw for each fit: what removing anything would do."""
+        rng = np.random.default_rng([self.seed, 77, size])
+        drawn = [rng.permutation(len(self.order))[:size] for _ in range(self.refits)]
+        return CurvePoint(RANDOM, size, tuple(self.fit(causes, i) for i, causes in enumerate(drawn)))
+
+
+def judged(points: Sequence[CurvePoint], holdout: Factor, remaining: Factor | None) -> list[CurvePoint]:
+    """The same points with what they were not chosen by."""
+
+    def look(fit: Fit) -> Fit:
+        theta = {k: v.to(holdout.network.device) for k, v in fit.theta.items()}
+        return replace(fit, holdout=share(holdout, theta), remaining=share(remaining, theta))
+
+    return [replace(p, fits=tuple(look(f) for f in p.fits)) for p in points]
 
 
 def sizes(n: int, most: int) -> list[int]:
@@ -76,22 +148,46 @@ def sizes(n: int, most: int) -> list[int]:
     return sorted({min(max(1, round(s * n)), most) for s in SHARES if most > 0})
 
 
-def smallest_good(points: Sequence[CurvePoint], least: float, least_kept: Sequence[float] = ()) -> CurvePoint | None:
-    """The smallest removal within noise of the best on the query, among those that leave at least
-    `least` of the guard right, and of each further set its own least."""
-    safe = [
-        p
-        for p in points
-        if (p.guard is None or p.guard >= least - ROUNDING)
-        and all(share >= low - ROUNDING for share, low in zip(p.kept, least_kept, strict=True))
-    ]
-    if not safe:
-        return None
-    best = max(safe, key=lambda p: p.query)
-    return min((p for p in safe if p.query >= best.query - _noise(points)), key=lambda p: p.removed)
+@dataclass(frozen=True)
+class Rule:
+    """What a size must leave right of the guard and of each set to keep, and by how much the whole of
+    query and guard, weighed as the user's failures and right examples, must beat removing nothing."""
+
+    least: float
+    least_kept: tuple[float, ...]
+    failures: float  # share of the failures among all the user gave
+    nothing: CurvePoint
+
+    def overall(self, point: CurvePoint) -> float:
+        if point.guard is None:
+            return point.query
+        return self.failures * point.query + (1 - self.failures) * point.guard
+
+    def safe(self, point: CurvePoint) -> bool:
+        return (point.guard is None or point.guard >= self.least - ROUNDING) and all(
+            share >= low - ROUNDING for share, low in zip(point.kept, self.least_kept, strict=True)
+        )
+
+    def good(self, point: CurvePoint, points: Sequence[CurvePoint]) -> bool:
+        """Safe, and not worse on the query than the best so far by more than noise."""
+        return self.safe(point) and point.query >= max(p.query for p in points) - noise([self.nothing, *points])
+
+    def smallest(self, points: Sequence[CurvePoint]) -> CurvePoint | None:
+        """The smallest removal within noise of the best on the query, among those that are safe and
+        better as a whole than removing nothing."""
+        better = [p for p in points if self.safe(p) and self.overall(p) > self.overall(self.nothing)]
+        if not better:
+            return None
+        best = max(p.query for p in better) - noise([self.nothing, *points])
+        return min((p for p in better if p.query >= best), key=lambda p: p.removed)
 
 
-def _noise(points: Sequence[CurvePoint]) -> float:
-    """Half the typical step between neighbours stands in for the noise of a refit; at least one point."""
+def noise(points: Sequence[CurvePoint]) -> float:
+    """The standard deviation of a fit's share of the query, over refits of the same; at least a point.
+
+    Where a treatment has no randomness, half the typical step between neighbouring sizes stands in."""
+    spread = [np.var([f.query for f in p.fits], ddof=1) for p in points if len(p.fits) > 1]
+    if spread:
+        return max(NOISE, float(np.mean(spread)) ** 0.5)
     steps = np.abs(np.diff([p.query for p in points]))
-    return max(0.01, float(np.median(steps)) / 2 if len(steps) else 0.0)
+    return max(NOISE, float(np.median(steps)) / 2 if len(steps) else 0.0)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import torch
 
+from amends.errors import at_least
 from amends.factor import Factor
+from amends.likelihoods import Categorical
 from amends.params import Params
 
 
@@ -32,6 +34,11 @@ def predicted(data: Factor, theta: Params) -> np.ndarray:
 def given(data: Factor) -> np.ndarray:
     """The targets, in the same terms."""
     return _numbers(data.network.likelihood.shown(data.examples.y))
+
+
+def class_targets(data: Factor) -> bool:
+    """Whether each target is the index of one class of several."""
+    return isinstance(data.network.likelihood.family, Categorical) and not data.examples.y.is_floating_point()
 
 
 def _numbers(t: torch.Tensor) -> np.ndarray:
@@ -76,8 +83,11 @@ def mcnemar(fixed: int, broken: int) -> float:
     n = fixed + broken
     if n == 0:
         return 1.0
-    tail = sum(comb(n, k) for k in range(min(fixed, broken) + 1)) / 2**n
-    return min(1.0, 2 * tail)
+    term = tail = 1  # binomial coefficients, each from the one before
+    for k in range(min(fixed, broken)):
+        term = term * (n - k) // (k + 1)
+        tail += term
+    return min(1.0, 2 * tail / 2**n)
 
 
 def interval(share: float, n: int, z: float = 1.96) -> list[float]:
@@ -87,6 +97,63 @@ def interval(share: float, n: int, z: float = 1.96) -> list[float]:
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return [max(0.0, centre - half), min(1.0, centre + half)]
+
+
+def paired(before: np.ndarray, after: np.ndarray, seed: int = 0, draws: int = 2000) -> list[float]:
+    """95 % percentile interval of the change in accuracy, by a bootstrap that draws whole examples.
+
+    A draw of n examples is known by how many of them were fixed and how many broken, so those two
+    counts and the rest are drawn as a multinomial, and no example is touched again.
+    """
+    at_least("paired", draws=(draws, 1))
+    n, pair = len(before), Judged(before, after)
+    if not n:
+        return [0.0, 0.0]
+    fixed, broken = pair.fixed, pair.broken
+    drawn = np.random.default_rng(seed).multinomial(n, np.array([fixed, broken, n - fixed - broken]) / n, draws)
+    return np.percentile((drawn[:, 0] - drawn[:, 1]) / n, [2.5, 97.5]).tolist()
+
+
+def calibration(data: Factor, theta: Params, bins: int = 15) -> dict[str, float] | None:
+    """How far the model's confidence is from how often it is right; None unless targets are classes.
+
+    `error` is the expected calibration error over bins of equal mass, where examples of one and the
+    same confidence share a bin; `confidence` the mean top probability; `loss` that of the family,
+    whatever the caller trained with. Examples count by their weights.
+    """
+    at_least("calibration", bins=(bins, 1))
+    n, family = len(data), data.network.likelihood.family
+    if not n or not class_targets(data):
+        return None
+    outputs = data.outputs(theta).double()
+    y = data.examples.y.to(outputs.device)
+    weight = data.weights.double().numpy() / float(data.weights.sum())
+    confidence = family.belief(outputs).amax(1).cpu().numpy()
+    _, place = np.unique(confidence, return_inverse=True)
+    mass = np.bincount(place, weight)
+    held = ((np.cumsum(mass) - mass)[place] * bins + 1e-9).astype(int)
+    gap = np.bincount(held, weight * (confidence - family.right(outputs, y).cpu().numpy()))
+    loss = -float(weight @ family(outputs, y).cpu().numpy())
+    return {"error": float(np.abs(gap).sum()), "confidence": float(weight @ confidence), "loss": loss, "n": n}
+
+
+def by_label(names: np.ndarray, before: np.ndarray, after: np.ndarray) -> dict[str, dict[str, Any]]:
+    """Each name's examples before and after, with the exact McNemar test of fixed against broken."""
+    rows = {}
+    for name in np.unique(names):
+        pair = Judged(before[names == name], after[names == name])
+        counts = {"fixed": pair.fixed, "broken": pair.broken, "p_value": mcnemar(pair.fixed, pair.broken)}
+        rows[str(name)] = {"n": len(pair.before), **pair.summary, **counts}
+    return rows
+
+
+def harmed(rows: dict[str, dict[str, Any]], least: float = 0.05) -> list[str]:
+    """The names `by_label` shows to have got worse beyond chance, the largest fall first.
+
+    With as many tests as names, each is held to `least` over their number (Bonferroni).
+    """
+    fell = {k: row["after"] - row["before"] for k, row in rows.items() if row["p_value"] <= least / len(rows)}
+    return sorted((k for k, change in fell.items() if change < 0), key=fell.__getitem__)
 
 
 def average_precision(scores: np.ndarray, truth: np.ndarray) -> float:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from amends.committee import FEW, Heard, decide
 from amends.data.splits import split
 from amends.editors import Editor, HeldOut, Watch, follow
 from amends.errors import BadInput, NonFinite
@@ -58,7 +59,9 @@ def finite(values: Tensor, what: str, name: str) -> np.ndarray:
 class Influence:
     """Scores of D, in its order: higher is more harmful to the failures.
 
-    `raw` is r̃ in nats, before any weighing; `before` is log p(z|θ̂) of each example.
+    `raw` is r̃ in nats, before any weighing; `before` is log p(z|θ̂) of each example. By default
+    several edits were `heard`; `unseen` is then the probability of each failure's own label under
+    edits that were not shown it.
     """
 
     scores: np.ndarray
@@ -68,6 +71,8 @@ class Influence:
     failures: Factor
     start: Posterior
     edited: Posterior | None = None
+    heard: tuple[Heard, ...] = ()
+    unseen: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -134,15 +139,18 @@ def identified(
     progress: Progress,
 ) -> Influence:
     """`identify`, once model and data have been made into evidence."""
-    if method is None or isinstance(method, Default):
-        method = (method or Default()).identifying(0 if remaining is None else len(remaining), len(failures))
     if isinstance(method, list) or hasattr(method, "__array__"):
         method = scores_from_elsewhere(method)
     theta = train.network.params
     before = train.per_example(theta)
     finite(before, "the log-likelihood", "train")
     finite(failures.per_example(theta), "the log-likelihood", "failures")
-    if isinstance(method, Method):
+    heard, unseen = (), None
+    if method is None or isinstance(method, Default):
+        members = (method or Default()).identifying(remaining is not None and len(remaining) >= FEW)
+        made = decide(members, train, failures, remaining, seed, progress)
+        q, edited, raw, scores, heard, unseen = made.start, made.edited, made.raw, made.scores, made.heard, made.unseen
+    elif isinstance(method, Method):
         progress.say("remembering")
         q = method.remember(train, remaining)
         evidence, watch = failures, None
@@ -153,6 +161,7 @@ def identified(
                     f"{len(failures)} failures cannot be split to hold out {method.hold:.0%}; failures; give more"
                 )
             evidence, watch = failures[fit], HeldOut(failures[held])
+        evidence = method.evidence(train, evidence)
         counter = progress.counter("inserting the failures")
         raw, edited = influence(q, method.editor, train, evidence, watch, counter, method.score)
         ceiling = train.network.likelihood.ceiling(train.examples.y).to(before)
@@ -168,5 +177,5 @@ def identified(
         raise BadInput(f"method is {named}; method; pass an object of amends.methods: {known}")
     return Influence(
         finite(scores, "the score", "train"), finite(raw, "the score", "train"), finite(before, "the score", "train"),
-        train, failures, q, edited,
+        train, failures, q, edited, heard, unseen,
     )  # fmt: skip

@@ -8,14 +8,43 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from amends.data.examples import Inputs
 from amends.errors import NonFinite, NotConverged
 from amends.factor import Factor
+from amends.likelihoods import Likelihood
 from amends.posteriors import Posterior
 
 
 def first_order(before: Posterior, after: Posterior, train: Factor) -> Tensor:
     """r̃(z) = E_q log p(z|θ) − E_{q₊F} log p(z|θ) of every example, Eq. final_influence_score."""
     return before.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
+
+
+def label_part(before: Posterior, after: Posterior, train: Factor) -> Tensor:
+    """What of r̃(z) the label of z is to blame for: −∇log p(z|f) · (f₊ − f), f the model's outputs.
+
+    For the families here exactly r̃(z) = this + KL(p̂(·|x) ‖ p₊(·|x)). The second summand does not
+    know the label: whatever was written on x, the edit changed the prediction there by that much.
+    What is left is r̃(z) less its mean over labels drawn from the model itself; it is the first
+    order of what leaving z out would do to the failures, with the edit's own finite step in place
+    of an inverse curvature. An example the model expected has no gradient and no part in it.
+    """
+    network = train.network
+
+    def of(x: Inputs, y: Tensor) -> Tensor:
+        old, new = (q.rows(lambda theta: network.outputs(theta, x)) for q in (before, after))
+        parts = [_slope(network.likelihood, f, y) * (f - g) for f, g in zip(old, new, strict=True)]
+        return torch.stack(parts).flatten(2).sum(2).mean(0)
+
+    return train.map(of)
+
+
+def _slope(likelihood: Likelihood, outputs: Tensor, y: Tensor) -> Tensor:
+    """∇ log p(y|f) of every example."""
+    with torch.enable_grad():
+        leaf = outputs.detach().requires_grad_()
+        y = y.to(leaf.dtype) if y.is_floating_point() else y
+        return torch.autograd.grad(likelihood(leaf, y).sum(), leaf)[0]
 
 
 def predictive(before: Posterior, after: Posterior, train: Factor, *, least_effective: float = 0.05) -> Tensor:

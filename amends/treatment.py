@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,25 @@ from amends.selection import indices
 
 FLOOR = 0.02  # what the default guard lets go of the share that was right
 FINER_TRIES = 3  # a path whose every step costs more than that is taken again in shorter ones
+
+
+def again(method: Method, number: int) -> Method:
+    """The same treatment with other random numbers; the very same where it has none."""
+    editor = _reseeded(method.editor, number) if number and is_dataclass(method.editor) else method.editor
+    return method if editor is method.editor else method._replace(editor=editor)
+
+
+def _reseeded(part: Any, number: int) -> Any:
+    changes = {}
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if field.name == "seed":
+            changes["seed"] = value + 1009 * number
+        elif is_dataclass(value) and not isinstance(value, type):
+            inner = _reseeded(value, number)
+            if inner is not value:
+                changes[field.name] = inner
+    return replace(part, **changes) if changes else part
 
 
 def treatment(

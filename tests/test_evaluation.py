@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -15,7 +17,20 @@ from amends.curvature import GGN, Dense
 from amends.curve import CurvePoint, sizes, smallest_good
 from amends.data import digits, flip_labels, split
 from amends.errors import BadInput, NotConverged
-from amends.evaluation import Judged, average_precision, interval, mcnemar, precision_at, ranking_area
+from amends.evaluation import (
+    Judged,
+    average_precision,
+    by_label,
+    calibration,
+    harmed,
+    interval,
+    mcnemar,
+    paired,
+    precision_at,
+    ranking_area,
+)
+from amends.likelihoods import Categorical, Custom
+from amends.network import Network
 from amends.posteriors import Gaussian
 from amends.ratio import log_density_ratio
 from tests.conftest import factor, regression
@@ -48,6 +63,138 @@ def test_judged_counts():
     judged = Judged(np.array([0, 0, 1, 1], bool), np.array([1, 0, 0, 1], bool))
     assert (judged.fixed, judged.broken) == (1, 1)
     assert judged.summary == {"before": 0.5, "after": 0.5, "n": 4}
+
+
+def drawn_one_by_one(before, after, draws=4000, seed=1):
+    """The bootstrap as it is explained: examples drawn with replacement, before and after together."""
+    rng, n = np.random.default_rng(seed), len(before)
+    changes = []
+    for _ in range(draws):
+        at = rng.integers(n, size=n)
+        changes.append(after[at].mean() - before[at].mean())
+    return np.percentile(changes, [2.5, 97.5])
+
+
+@pytest.mark.parametrize(("fixed", "broken", "right"), [(40, 15, 100), (3, 30, 20), (0, 12, 0)])
+def test_paired_is_the_bootstrap_over_examples(fixed, broken, right):
+    before, after = np.zeros((2, 200), dtype=bool)
+    after[:fixed], before[fixed : fixed + broken] = True, True
+    before[-right or 200 :], after[-right or 200 :] = True, True
+    expected = drawn_one_by_one(before, after)
+    assert paired(before, after) == pytest.approx(expected, abs=0.011)  # two steps of 1/200
+    assert paired(before, after) == paired(before, after)
+    assert paired(before, after, seed=5) != paired(before, after, seed=6)
+
+
+def test_paired_at_its_ends():
+    yes, no, none = np.ones(50, bool), np.zeros(50, bool), np.zeros(0, bool)
+    assert paired(none, none) == [0.0, 0.0]
+    assert paired(yes, yes) == [0.0, 0.0]
+    assert paired(no, yes) == [1.0, 1.0]
+    assert paired(yes, no) == [-1.0, -1.0]
+    with pytest.raises(BadInput, match="draws is 0; paired"):
+        paired(yes, no, draws=0)
+
+
+def test_paired_holds_no_draw_of_many_examples():
+    before, after = np.zeros((2, 300_000), dtype=bool)
+    after[:1000] = True
+    tracemalloc.start()
+    paired(before, after)
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert held < 5e6
+
+
+def sure(p, right, likelihood=None, dtype=torch.float64, batch=7):
+    """A model of two classes that gives the first of them p, and whether that is the target."""
+    layer = torch.nn.Linear(1, 2, dtype=dtype)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0], [0.0]]))
+        layer.bias.zero_()
+    p, y = torch.tensor(p, dtype=torch.float64), 1 - torch.tensor(np.array(right)).long()
+    network = Network.of(layer, likelihood or Categorical())
+    return factor(network, torch.logit(p)[:, None].to(dtype), y, batch=batch), network.params
+
+
+def test_calibration_by_hand():
+    """Bins {.6, .7} at .5 right and {.8, .99} at 1: ½ (.65 − .5) + ½ (1 − .895)."""
+    data, theta = sure([0.8, 0.6, 0.99, 0.7], [1, 1, 1, 0])
+    found = calibration(data, theta, bins=2)
+    loss = -np.log([0.8, 0.6, 0.99, 0.3]).mean()
+    assert found == pytest.approx({"error": 0.1275, "confidence": 0.7725, "loss": loss, "n": 4})
+    one = calibration(data, theta, bins=1)
+    assert one is not None
+    assert one["error"] == pytest.approx(0.0225)
+
+
+def test_calibration_is_the_sum_over_bins_of_equal_mass():
+    rng = np.random.default_rng(0)
+    p = 0.5 + 0.5 * rng.random(150)
+    hit = rng.random(150) < p**2
+    order = np.argsort(p)
+    expected = sum(abs(p[part].mean() - hit[part].mean()) / 15 for part in np.split(order, 15))
+    for batch in (7, 150):
+        found = calibration(*sure(p, hit, batch=batch))
+        assert found is not None
+        assert found["error"] == pytest.approx(expected)
+
+
+def test_calibration_does_not_depend_on_the_order_of_equally_sure_ones():
+    hit = np.arange(40) < 36
+    for rows in (hit, hit[::-1], np.random.default_rng(0).permutation(hit)):
+        found = calibration(*sure(np.full(40, 0.9), rows))
+        assert found is not None
+        assert found["error"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_calibration_is_that_of_the_family_in_float64():
+    half = Custom(lambda out, y: 0.5 * Categorical()(out, y))
+    assert calibration(*sure([0.8, 0.6], [1, 0], half)) == calibration(*sure([0.8, 0.6], [1, 0]))
+    found = calibration(*sure([1 - 1e-9], [True], dtype=torch.float32))
+    assert found is not None
+    assert found["confidence"] == pytest.approx(1 - 1e-9, abs=1e-12)
+    assert found["confidence"] < 1
+
+
+def test_calibration_is_for_classes():
+    x, y, network = regression()
+    assert calibration(factor(network, x, y), network.params) is None
+    data, theta = sure([0.8, 0.6], [1, 0])
+    assert calibration(data[:0], theta) is None
+    soft = factor(data.network, data.examples.x, torch.tensor([[0.5, 0.5], [1.0, 0.0]], dtype=torch.float64))
+    assert calibration(soft, theta) is None
+    with pytest.raises(BadInput, match="bins is 0; calibration"):
+        calibration(data, theta, bins=0)
+
+
+def changed(**counts):
+    """Names, before and after, of so many fixed, broken, right and wrong throughout under each name."""
+    rows = []
+    for name, numbers in counts.items():
+        for (was, now), number in zip([(0, 1), (1, 0), (1, 1), (0, 0)], numbers, strict=True):
+            rows += [(name, was, now)] * number
+    names, before, after = zip(*np.random.default_rng(0).permutation(np.array(rows, dtype=object)), strict=True)
+    return np.array(names, dtype=object), np.array(before, dtype=bool), np.array(after, dtype=bool)
+
+
+def test_by_label_counts_and_tests_each_name():
+    rows = by_label(*changed(b=(2, 9, 20, 1), a=(5, 1, 0, 4)))
+    assert list(rows) == ["a", "b"]
+    p = [stats.binomtest(1, 6).pvalue, stats.binomtest(2, 11).pvalue]
+    assert rows["a"] == pytest.approx({"n": 10, "before": 0.1, "after": 0.5, "fixed": 5, "broken": 1, "p_value": p[0]})
+    b = {"n": 32, "before": 29 / 32, "after": 22 / 32, "fixed": 2, "broken": 9, "p_value": p[1]}
+    assert rows["b"] == pytest.approx(b)
+    assert by_label(np.zeros(0, dtype=object), np.zeros(0, bool), np.zeros(0, bool)) == {}
+
+
+def test_harmed_is_what_fell_beyond_chance():
+    """7 of 7 broken has p = .016 and 10 of 10 p = .002; of four names each must have .0125."""
+    rows = by_label(*changed(better=(20, 0, 0, 0), chance=(0, 7, 0, 0), fell=(0, 10, 30, 0), worst=(0, 10, 0, 0)))
+    assert harmed(rows) == ["worst", "fell"]
+    assert harmed(rows, least=0.1) == ["chance", "worst", "fell"]
+    assert harmed({k: rows[k] for k in ("chance", "better")}) == ["chance"]
+    assert harmed({}) == []
 
 
 def test_selection_is_stable_and_takes_masks():

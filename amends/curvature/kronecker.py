@@ -51,6 +51,13 @@ class Place:
         }
 
 
+def eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    """Values and vectors; half precision is widened for it, since torch has no routine of its own."""
+    wide = symmetric if symmetric.dtype in (torch.float32, torch.float64) else symmetric.float()
+    values, vectors = torch.linalg.eigh(wide)
+    return values.to(symmetric.dtype), vectors.to(symmetric.dtype)
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """A ⊗ G / count."""
@@ -65,8 +72,8 @@ class Block:
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        a, basis_a = torch.linalg.eigh(self.inputs)
-        g, basis_g = torch.linalg.eigh(self.grads)
+        a, basis_a = eigen(self.inputs)
+        g, basis_g = eigen(self.grads)
         values = g.clamp(min=0)[:, :, None] * a.clamp(min=0)[:, None, :] / max(self.count, 1e-30)
         return Spectrum(values, basis_a, basis_g)
 

@@ -31,7 +31,8 @@ class Method(NamedTuple):
     """One row of the table: remember(train, remaining) → posterior, and an editor of it.
 
     To identify: `hold` is the share of the evidence kept out of the edit to decide where its path
-    ends; `score` is what each example lost between the two posteriors; `weigh` turns that and the
+    ends; `mass` is what all of the failures weigh together, in sizes of D (None: each as one example);
+    `score` is what each example lost between the two posteriors; `weigh` turns that and the
     example's loss (how far log p(z|θ̂) is below the best it could be) into its score. To treat:
     `forget` deletes the causes, `learn` inserts the failures.
     """
@@ -43,6 +44,11 @@ class Method(NamedTuple):
     learn: bool = False
     forget: bool = True
     score: Score = first_order
+    mass: float | None = None
+
+    def evidence(self, train: Factor, failures: Factor) -> Factor:
+        """The failures, as heavy as this method takes them."""
+        return failures if self.mass is None else (self.mass * len(train) / max(1, len(failures))) * failures
 
 
 def weighted(method: Method) -> Method:

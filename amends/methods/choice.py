@@ -6,25 +6,41 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from amends.climb import LBFGS
+from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once
+from amends.editors import Mode
 from amends.methods import edits, quick, solvers, treatments
-from amends.methods.base import Method, Scorer, weighted
+from amends.methods.base import Method, Scorer
 from amends.methods.edits import ewc, functional
 from amends.methods.treatments import fine_tune
 from amends.posteriors import Curvature
+from amends.ratio import label_part
+from amends.remember import Laplace, Predictions
 
 
 @dataclass(frozen=True)
 class Default:
     """Our choice for either step, made where it is known what was given."""
 
-    def identifying(self, remaining: int, failures: int) -> Method:
-        """Predictions held on held-out right examples, EWC where there are none; times loss.
+    def identifying(self, remaining: bool) -> dict[str, Method]:
+        """A committee: the infinitesimal edit with two curvatures, and finite edits that hold weights,
+        predictions on held-out right examples (where there are any), or both.
 
-        From ten failures on, a fifth of them decides where the edit ends: an edit that only fits
-        the failures it was shown says little about what caused them.
+        The failures weigh as much as all of D, so that few of them move the model too, and every
+        member scores by the part of r̃ that the example's own label is to blame for.
         """
-        method = weighted(functional() if remaining else ewc())
-        return method._replace(hold=0.2) if failures >= 10 else method
+        diagonal, kronecker = Once(Diagonal(GGN())), Once(Kronecker(GGN()))
+        members = {
+            "grad_dot": quick.grad_dot(),
+            "linear": quick.linear(Damped(kronecker, 10.0)),
+            "ewc": Method(Laplace(diagonal), Mode()),
+            "kfac_ewc": Method(Laplace(kronecker), Mode()),
+        }
+        if remaining:
+            held, climb = 0.05, LBFGS(steps=40)
+            members["functional"] = functional(held)
+            members["functional + ewc"] = Method(Predictions(held, laplace=Laplace(diagonal)), Mode(climb))
+        return {name: m._replace(mass=1.0, score=label_part) for name, m in members.items()}
 
     def treating(self, seed: int = 0) -> Method:
         """Fine-tuning on what is kept."""

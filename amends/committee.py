@@ -1,0 +1,196 @@
+"""Several edits at once, each heard by how well it does on what it was not shown.
+
+No single edit finds the causes in every model. But an edit that repairs failures it never saw, and
+leaves alone right examples it never held, has understood something that the failures share; one that
+merely fits its evidence has not. Both halves of that count the same, so a shift of the output bias,
+which fixes failures on one side by breaking what was right on the other, gains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.conflicts import groups
+from amends.data.splits import split
+from amends.editors import follow
+from amends.editors.tangent import Linearised
+from amends.errors import AmendsError, BadInput
+from amends.evaluation import predicted, right
+from amends.factor import Factor
+from amends.methods import Method
+from amends.posteriors import Posterior
+from amends.progress import Progress
+
+WITHIN = 0.03  # members this much worse than the best, or by its noise if that is more, are heard 1/e as much
+LEAST = 0.05  # and those heard less than this are not heard at all
+MOST = 1000  # right examples an edit is held by, and judged on, while choosing
+FEW = 4  # with fewer right examples none is held: they only judge
+SIZES = tuple(2.0**k for k in range(-3, 6))  # how far along a tangent, in mean changes of an output by one
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One member: its balanced probability on what it was not shown, and its share in the scores."""
+
+    name: str
+    unseen: float
+    weight: float
+    refused: str = ""
+
+    def row(self) -> dict[str, Any]:
+        unseen = None if self.refused else self.unseen
+        return {"name": self.name, "unseen": unseen, "weight": self.weight, "refused": self.refused}
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The scores of D; of the member heard most its r̃, its posterior and its edit; and, for every failure,
+    the probability of its own label while it was not shown."""
+
+    scores: Tensor
+    raw: Tensor
+    start: Posterior
+    edited: Posterior
+    heard: tuple[Heard, ...]
+    unseen: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A member on both halves: probabilities of the labels it was not shown."""
+
+    failures: np.ndarray
+    right: np.ndarray
+
+    @property
+    def balanced(self) -> float:
+        return float(self.failures.mean() + self.right.mean()) / 2
+
+    @property
+    def noise(self) -> float:
+        return float(self.failures.std()) / 2 / len(self.failures) ** 0.5
+
+
+def decide(
+    members: Mapping[str, Method],
+    train: Factor,
+    failures: Factor,
+    remaining: Factor | None,
+    seed: int,
+    progress: Progress,
+) -> Decision:
+    """Try every member on halves, weigh them, and let those that are heard edit with all of the failures."""
+    held, judges = _right_ones(train, remaining, seed)
+    trials, refused = {}, {}
+    for name, method in members.items():
+        counter = progress.counter(f"trying {name}")
+        try:
+            trials[name] = _trial(method, train, failures, held, judges, seed, counter)
+        except (AmendsError, torch.OutOfMemoryError) as e:
+            refused[name] = e
+    if not trials:
+        raise next(iter(refused.values()))
+    weights = _weights(trials)
+    parts, edits = {}, {}
+    for name, weight in weights.items():
+        if weight:
+            method = members[name]
+            q = method.remember(train, held)
+            counter = progress.counter(f"inserting the failures with {name}")
+            after = follow(method.editor(q, method.evidence(train, failures)), None, progress=counter)
+            parts[name], edits[name] = (weight, method.score(q, after, train)), (q, after)
+    first = max(parts, key=lambda name: weights[name])
+    q, edited = edits[first]
+    raw = q.rows(train.per_example).mean(0) - edited.rows(train.per_example).mean(0)
+    heard = [Heard(name, t.balanced, weights[name]) for name, t in trials.items()]
+    heard += [Heard(name, float("nan"), 0.0, str(e)) for name, e in refused.items()]
+    unseen = sum((weights[name] * t.failures for name, t in trials.items()), np.zeros(len(failures)))
+    return Decision(_joined(list(parts.values())), raw, q, edited, tuple(heard), unseen)
+
+
+def _joined(parts: list[tuple[float, Tensor]]) -> Tensor:
+    """Each member's scores in units of its mean harm, weighed and summed. Harm counts where a member
+    finds it, whatever the others say; where none does, the least harmless come first."""
+    harm, harmless = torch.zeros_like(parts[0][1]), torch.zeros_like(parts[0][1])
+    for weight, scores in parts:
+        unit = scores.clamp(min=0).mean()
+        if unit > 0:
+            harm += weight * scores.clamp(min=0) / unit
+            harmless += weight * scores.clamp(max=0) / unit
+    return torch.where(harm > 0, harm, harmless)
+
+
+def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
+    best = max(trials.values(), key=lambda t: t.balanced)
+    within = max(WITHIN, best.noise)
+    raw = {name: float(np.exp((t.balanced - best.balanced) / within)) for name, t in trials.items()}
+    total = sum(w for w in raw.values() if w >= LEAST)
+    return {name: w / total if w >= LEAST else 0.0 for name, w in raw.items()}
+
+
+def _right_ones(train: Factor, remaining: Factor | None, seed: int) -> tuple[Factor | None, Factor]:
+    """Those that hold an edit, if there are any to spare; those that judge it. Without `remaining`, what
+    the model gets right of D judges."""
+    rng = np.random.default_rng([seed, 11])
+    if remaining is not None and len(remaining) >= FEW:
+        chosen = remaining[np.sort(rng.permutation(len(remaining))[: 2 * MOST])]
+        return chosen, chosen
+    ok = np.flatnonzero(right(train, train.network.params))
+    return None, train[np.sort(rng.permutation(ok)[: 2 * MOST])]
+
+
+def _trial(
+    method: Method, train: Factor, failures: Factor, held: Factor | None, judges: Factor, seed: int, counter
+) -> Trial:
+    on_failures, on_right = np.zeros(len(failures)), np.zeros(len(judges))
+    for (shown, unseen), (holding, judging) in zip(
+        _halves(_named(failures), seed), _halves(_named(judges), seed), strict=True
+    ):
+        q = method.remember(train, None if held is None else held[holding])
+        after = follow(method.editor(q, method.evidence(train, failures[shown])), None, progress=counter)
+        on_failures[unseen], on_right[judging] = _probabilities(q, after, failures[unseen], judges[judging])
+    return Trial(on_failures, on_right)
+
+
+def _named(data: Factor) -> np.ndarray:
+    return groups(data, predicted(data, data.network.params))
+
+
+def _halves(named: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Each half once shown and once not; a single example is both."""
+    a, b = split(named, 0.5, seed)
+    if not len(a) or not len(b):
+        a = b = np.arange(len(named))
+    yield a, b
+    yield b, a
+
+
+def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Factor) -> tuple[np.ndarray, np.ndarray]:
+    """Of the labels, under the edited model; along a tangent, as far as it does most good."""
+    moves = []
+    for data in (failures, judges):
+        start, end = (p.rows(data.outputs).mean(0) for p in (q, after))
+        moves.append((data, start, end - start))
+    sizes = (1.0,)
+    if isinstance(after, Linearised):
+        unit = float(moves[0][2].abs().mean()) or 1.0
+        sizes = tuple(size / unit for size in SIZES)
+    found = [tuple(_probability(data, start + size * move) for data, start, move in moves) for size in sizes]
+    a, b = max(found, key=lambda pair: pair[0].mean() + pair[1].mean())
+    return a, b
+
+
+def _probability(data: Factor, outputs: Tensor) -> np.ndarray:
+    """Of each target, relative to the most its likelihood can give: a share from 0 to 1."""
+    likelihood = data.network.likelihood
+    y = data.examples.y.to(outputs.device, outputs.dtype if data.examples.y.is_floating_point() else None)
+    below = likelihood(outputs, y) - likelihood.ceiling(data.examples.y).to(outputs)
+    if not below.isfinite().all():
+        raise BadInput("the edited model's outputs are not finite; default; choose a method by name")
+    return below.clamp(max=0).double().exp().cpu().numpy()
