@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from amends.conflicts import groups
-from amends.curve import (
-    CAUSES,
-    LEARNED,
-    NOTHING_LEARNED,
-    RANDOM,
-    Curve,
-    CurvePoint,
-    Rule,
-    judged,
-    share,
-    sizes,
-)
+from amends.curve import CAUSES, LEARNED, CurvePoint, judged, share
 from amends.data.splits import split
 from amends.errors import BadInput
 from amends.evaluation import by_label, harmed, predicted, right
@@ -33,17 +22,14 @@ from amends.influence import Influence, identified
 from amends.methods import Default, Method, Scorer
 from amends.neighbours import clusters, duplicates, votes
 from amends.params import Params
-from amends.posteriors import Ensemble, Posterior
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
+from amends.search import Search
 from amends.selection import fraction, top
-from amends.treatment import again, treated
-from amends.verdict import NOT, TELLING, Against, Floors, Judging, floors_of, verdict_of
+from amends.verdict import NOT, PARTLY, TELLING, Against, Judging, verdict_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-REFITS = 3  # of every point of the curve, where a treatment has random numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +37,8 @@ class Repair:
     """A repaired copy of the model and the evidence that it is one.
 
     `metrics` is what `metrics.json` holds. When the verdict is "not repaired", `model` is an
-    unchanged copy and nothing counts as removed.
+    unchanged copy and nothing counts as removed. Groups repaired one after the other are `rounds`;
+    `influence` and `curve` are those of the last.
     """
 
     model: nn.Module
@@ -60,8 +47,7 @@ class Repair:
     removed: np.ndarray
     curve: tuple[CurvePoint, ...]
     after: Params
-    query_positions: np.ndarray
-    query_groups: np.ndarray
+    rounds: tuple[Round, ...]
 
     @property
     def verdict(self) -> str:
@@ -70,12 +56,19 @@ class Repair:
     @cached_property
     def causes(self) -> pd.DataFrame:
         """The causes C, most harmful first; `conflicts_with` holds positions in the given failures."""
+        import pandas as pd
+
         from amends.frames import causes_frame
 
-        return causes_frame(
-            self.influence, self.removed, after=self.after, failure_groups=self.query_groups,
-            failure_ids=self.query_positions, decision="remove",
-        )  # fmt: skip
+        frames = [
+            causes_frame(
+                r.found, r.removed, after=self.after, failure_groups=r.query_groups, failure_ids=r.query,
+                decision="remove",
+            ) for r in self.rounds
+        ]  # fmt: skip
+        some = [f for f in frames if len(f)] or frames[:1]
+        frame = pd.concat(some, ignore_index=True)
+        return frame.assign(rank=np.arange(1, len(frame) + 1))
 
     def save(self, folder: Any) -> None:
         """A run folder: causes.csv, curve.csv, metrics.json and repaired/model.safetensors."""
@@ -98,6 +91,7 @@ class Repair:
         for name, row in m["controls"].items():
             if row["holdout"] is not None:
                 lines.append(f"  control, {row['removed']} removed ({name}): holdout {row['holdout']:.3f}")
+        lines += [f"  warning: {w}" for w in m["warnings"]]
         return "\n".join(lines)
 
 
@@ -114,6 +108,7 @@ def repair(
     remove: int | float | None = None,
     holdout: float = 0.5,
     group_by: Any = None,
+    group: str | Sequence[str] | None = None,
     keep: Any = (),
     floor: float | None = None,
     likelihood: Any = None,
@@ -126,71 +121,194 @@ def repair(
 
     `failures` are split into query (searched with) and holdout (judged with), each group in
     proportion; `remaining` into a half that guards the choices and a half that judges. `remove` is
-    a count, a share of train, or None to let a curve over the query decide. `keep` names further
-    labelled sets whose accuracy must hold.
+    a count, a share of train, or None to let a curve over the query decide. `learn` also learns from
+    the query (True), only forgets (False), or learns unless what worked would suffer (None). Failures
+    are grouped by (true, predicted), in "clusters" of the model's features, or as `group_by` names
+    each; `group` repairs one of the groups alone, or several one after the other. `keep` are further
+    labelled sets, in a dict or a sequence, whose accuracy must hold.
     """
-    kept = {f"keep[{i}]": k for i, k in enumerate(keep)}
+    kept = {f"keep[{name!r}]": k for name, k in keep.items()} if isinstance(keep, Mapping) else {
+        f"keep[{i}]": k for i, k in enumerate(keep)
+    }  # fmt: skip
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining, **kept)
     seed = whole(seed)
-    data, failed, rest = given["train"], given["failures"], given.get("remaining")
-    start = data.network.params
+    failed, start = given["failures"], given["train"].network.params
     named = _groups(failed, start, group_by, seed)
-    at_query, at_holdout = _split_failures(named, holdout, seed)
-    query, judging = failed[at_query], failed[at_holdout]
-    at_guard, at_judge = _split_remaining(rest, seed)
-    guard = rest[at_guard] if rest is not None and len(at_guard) else None
-    judge = None if rest is None else rest[at_judge]
-    method, learning = _treatment(treat_with, learn, seed)
-    asked = _removal(remove, len(data))
-    sets = Judging(query, judging, judge, failures=len(failed), right_ones=0 if rest is None else len(rest))
-    keeping = tuple(given[name] for name in kept)
-
+    cut = Cut.of(failed, named, holdout, given.get("remaining"), seed)
+    plan = Plan(identify_with, *_treatment(treat_with, learn, seed), _removal(remove, len(given["train"])), floor, seed)
+    rounds, theta, gone = [], start, np.zeros(0, dtype=np.int64)
     with Progress.shown(progress) as shown:
-        found = identified(data, query, guard, identify_with, seed, shown)
-        suspects = at_query[_suspects(found, guard)]
-        search = Search(found, guard, keeping, method, learning, sets.share, floor, seed, shown)
-        made = search(asked)
-
-    points = judged(made.points, judging, judge)  # from here on nothing is chosen
-    final = None if made.final is None else points[made.final]
-    after = start if final is None else _here(final.theta, data)
-    metrics = sets.metrics(start, after, seed)
-    against = [Against(points[i], points[j], data, judging if len(judging) else query) for i, j in made.against]
-    metrics["p_value"] = max((a.p_value for a in against), default=1.0)
-    floors = made.floors.judged(points[0].remaining, floor, share(judge, start))
-    verdict, reason = verdict_of(metrics, floors, final, against, made.tried)
-    if verdict == NOT:
-        after, final = start, None
-        metrics |= sets.metrics(start, after, seed)
-    removed = search.order[: 0 if final is None else final.removed]
-    classes = sets.classes(start, after)
+        for names in _asked(group, named):
+            here = {k: replace(f, network=replace(f.network, params=theta)) for k, f in given.items()}
+            made = plan(here, tuple(kept), cut.only(names), gone, shown)
+            theta, gone = made.after, np.concatenate([gone, made.removed])
+            rounds.append(made)
+    made = rounds[0] if len(rounds) == 1 else _together(rounds)
+    every = cut.only({name for r in rounds for name in r.groups} if group is not None else None)
+    sets = every.sets(given)
+    classes = sets.classes(start, theta)
     worse = harmed(classes)
-    metrics |= {
-        "removed": len(removed),
-        "verdict": verdict,
-        "reason": reason if not worse else f"{reason}; but of class {', '.join(worse)} less is right than before",
-        "learned": final is not None and (method.learn or final.by == LEARNED),
-        "controls": {p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in made.controls},
-        "curve": [p.row() for p in points],
-        "groups": by_label(named[at_holdout], *(right(judging, theta) for theta in (start, after))),
+    suspects = np.unique(np.concatenate([r.suspects for r in rounds]))
+    metrics = sets.metrics(start, theta, seed) | {
+        "p_value": made.p_value,
+        "removed": len(gone),
+        "verdict": made.verdict,
+        "reason": made.reason if not worse else f"{made.reason}; but of class {', '.join(worse)} less is right",
+        "learned": any(r.learned for r in rounds),
+        "controls": made.controls,
+        "curve": [p.row() for p in made.points],
+        "groups": every.by_group(given, named, start, theta),
+        "rounds": [r.row() for r in rounds],
         "classes": classes,
         "harmed": worse,
-        "calibration": sets.calibration(start, after),
-        "keep": {name: {"before": share(given[name], start), "after": share(given[name], after)} for name in kept},
+        "calibration": sets.calibration(start, theta),
+        "keep": {name: {"before": share(given[name], start), "after": share(given[name], theta)} for name in kept},
         "suspects": suspects.tolist(),
-        "duplicates": duplicates(data, removed),
-        "identified_with": [h.row() for h in found.heard],
-        "warnings": list(_warnings(len(at_holdout), suspects)),
+        "duplicates": duplicates(given["train"], gone),
+        "identified_with": [h.row() for h in made.found.heard],
+        "warnings": list(_warnings(len(every.holdout), suspects)),
         "seed": seed,
-    }  # fmt: skip
-    for at, positions in (("fixed_at", at_holdout), ("broken_at", at_judge)):
+    }
+    for at, positions in (("fixed_at", every.holdout), ("broken_at", every.judge)):
         metrics[at] = positions[metrics[at]].tolist()
-    repaired = data.network.module_with(after, model)
-    return Repair(repaired, metrics, found, removed, tuple(points), after, at_query, named[at_query])
+    repaired = given["train"].network.module_with(theta, model)
+    return Repair(repaired, metrics, made.found, gone, tuple(made.points), theta, tuple(rounds))
 
 
-def _here(theta: Params, data: Factor) -> Params:
-    return {k: v.to(data.network.device) for k, v in theta.items()}
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Positions: of the failures searched with and judged with, of others that are only shown; of the
+    right examples that guard and that judge. With how many of either the user gave."""
+
+    query: np.ndarray
+    holdout: np.ndarray
+    others: np.ndarray
+    guard: np.ndarray
+    judge: np.ndarray
+    named: np.ndarray
+
+    @classmethod
+    def of(cls, failed: Factor, named: np.ndarray, holdout: float, rest: Factor | None, seed: int) -> Cut:
+        query, judged_with = _split_failures(named, holdout, seed)
+        return cls(query, judged_with, judged_with[:0], *_split_remaining(rest, seed), named)
+
+    def only(self, names: set[str] | None) -> Cut:
+        """With the failures of some groups alone; the others' holdout is still shown."""
+        if names is None:
+            return self
+        query, holdout = (at[np.isin(self.named[at].astype(str), list(names))] for at in (self.query, self.holdout))
+        return replace(self, query=query, holdout=holdout, others=np.setdiff1d(self.holdout, holdout))
+
+    def sets(self, given: dict[str, Factor]) -> Judging:
+        failed, rest = given["failures"], given.get("remaining")
+        return Judging(
+            failed[self.query], failed[self.holdout], failed[self.others], None if rest is None else rest[self.judge],
+            failures=len(failed), right_ones=0 if rest is None else len(rest),
+        )  # fmt: skip
+
+    def by_group(self, given: dict[str, Factor], named: np.ndarray, start: Params, after: Params) -> dict[str, Any]:
+        """Every group of the holdout, also those that were not repaired."""
+        at = np.concatenate([self.holdout, self.others])
+        return by_label(named[at], *(right(given["failures"][at], theta) for theta in (start, after)))
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The repair of one group of failures, or of all of them at once."""
+
+    groups: tuple[str, ...]
+    query: np.ndarray
+    query_groups: np.ndarray
+    found: Influence
+    points: list[CurvePoint]
+    after: Params
+    removed: np.ndarray
+    verdict: str
+    reason: str
+    p_value: float
+    learned: bool
+    controls: dict[str, dict[str, Any]]
+    suspects: np.ndarray
+    fixed: tuple[int, int]
+
+    def row(self) -> dict[str, Any]:
+        fixed, n = self.fixed
+        return {"groups": list(self.groups), "verdict": self.verdict, "reason": self.reason, "fixed": fixed, "n": n,
+                "removed": len(self.removed), "learned": self.learned, "p_value": self.p_value}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How a round is done: with which methods, how much to remove, how far what worked may fall."""
+
+    identify_with: Any
+    method: Method
+    learning: bool | None
+    remove: int | None
+    floor: float | None
+    seed: int
+
+    def __call__(
+        self, given: dict[str, Factor], kept: tuple[str, ...], cut: Cut, gone: np.ndarray, shown: Progress
+    ) -> Round:
+        data, start, sets = given["train"], given["train"].network.params, cut.sets(given)
+        guard = given["remaining"][cut.guard] if len(cut.guard) else None
+        keeping = tuple(given[name] for name in kept)
+        found = identified(data, sets.query, guard, self.identify_with, self.seed, shown)
+        suspects = cut.query[_suspects(found, guard)]
+        search = Search(
+            found, guard, keeping, self.method, self.learning, sets.share, self.floor, self.seed, shown, gone
+        )
+        made = search(self.remove)
+
+        points = judged(made.points, sets.holdout, sets.remaining)  # from here on nothing is chosen
+        final = None if made.final is None else points[made.final]
+        after = start if final is None else {k: v.to(data.network.device) for k, v in final.theta.items()}
+        metrics, judging = sets.metrics(start, after, self.seed), sets.holdout if len(sets.holdout) else sets.query
+        against = [Against(points[i], points[j], data, judging) for i, j in made.against]
+        floors = made.floors.judged(points[0].remaining, self.floor, share(sets.remaining, start))
+        verdict, reason = verdict_of(metrics, floors, final, against, made.tried)
+        if verdict == NOT:
+            after, final = start, None
+        return Round(
+            tuple(sorted({str(name) for name in cut.named[cut.query]})),
+            cut.query,
+            cut.named[cut.query],
+            found,
+            points,
+            after,
+            search.order[: 0 if final is None else final.removed],
+            verdict,
+            reason,
+            max((a.p_value for a in against), default=1.0),
+            final is not None and (self.method.learn or final.by == LEARNED),
+            {p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in made.controls},
+            suspects,
+            (0 if final is None else metrics["fixed"], len(judging)),
+        )
+
+
+def _asked(group: str | Sequence[str] | None, named: np.ndarray) -> list[set[str] | None]:
+    """The groups of each round, in the order given."""
+    if group is None:
+        return [None]
+    known = sorted(set(named.astype(str)))
+    names = [group] if isinstance(group, str) else list(group)
+    for name in names:
+        if name not in known:
+            raise BadInput(f"no failure is in the group {name!r}; group; there are {', '.join(known)}")
+    if not names or len(set(names)) < len(names):
+        raise BadInput(f"group is {names}; group; name one or more, each once")
+    return [{name} for name in names]
+
+
+def _together(rounds: list[Round]) -> Round:
+    """Several rounds in the words of one: repaired if all were, partly if some."""
+    verdicts = [r.verdict for r in rounds]
+    verdict = verdicts[0] if len(set(verdicts)) == 1 else PARTLY
+    reason = "; ".join(f"{', '.join(r.groups)}: {r.verdict}, {r.reason}" for r in rounds)
+    p_value = max((r.p_value for r in rounds if r.verdict != NOT), default=1.0)
+    return replace(rounds[-1], verdict=verdict, reason=reason, p_value=p_value)
 
 
 def _warnings(holdout: int, suspects: np.ndarray) -> Iterator[str]:
@@ -201,95 +319,6 @@ def _warnings(holdout: int, suspects: np.ndarray) -> Iterator[str]:
             f"the labels of {len(suspects)} failures look wrong themselves; failures[{suspects[0]}] and others, see "
             "metrics['suspects']; mend or drop them, so that nothing is removed for their sake"
         )
-
-
-@dataclass(frozen=True)
-class Made:
-    """What a search ended with: its points, which of them is the repair, and which pairs of (with the
-    causes gone, a control) must differ for it to be one."""
-
-    points: list[CurvePoint]
-    floors: Floors
-    tried: bool
-    final: int | None = None
-    against: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def controls(self) -> set[int]:
-        """Numbers removed in the controls that are told."""
-        return {0} if self.final is None else {0, self.points[self.final].removed}
-
-
-@dataclass(frozen=True, eq=False)
-class Search:
-    """How many to remove, and whether to learn from the query as well. Never sees what judges."""
-
-    found: Influence
-    guard: Factor | None
-    keep: tuple[Factor, ...]
-    method: Method
-    learning: bool | None
-    failures: float  # share of the failures among all the user gave
-    floor: float | None
-    seed: int
-    progress: Progress
-
-    @cached_property
-    def order(self) -> np.ndarray:
-        return np.argsort(-self.found.scores, kind="stable")
-
-    def __call__(self, asked: int | None) -> Made:
-        train, start, say = self.found.train, self.found.train.network.params, self.progress.say
-        curve = self._curve(self.method)
-        say("control: nothing removed")
-        points = [curve.nothing()]
-        floors = floors_of(points[0].guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
-        rule = Rule(floors.guard, floors.keep, self.failures, points[0])
-        counts = [asked]
-        if asked is None:
-            counts = sizes(len(train), min(int((self.found.scores > 0).sum()), len(train) - 1))
-            say("trying how many to remove")
-            points += curve.causes(counts, rule.good)
-            chosen = rule.smallest(points[1:])
-        else:
-            chosen = curve.at(CAUSES, self.order[:asked])
-            points.append(chosen)
-        say("control: as many removed at random")
-        points += [curve.random(p.removed) for p in points[1:]]
-        if chosen is None:
-            return Made(points, floors, bool(counts))
-        at = points.index(chosen)
-        by_chance = next(i for i, p in enumerate(points) if p.by == RANDOM and p.removed == chosen.removed)
-        made = Made(points, floors, True, at, ((at, 0), (at, by_chance)))
-        if self.learning is False:
-            return made
-        say("learning from the failures as well")
-        learner = self._curve(self.method._replace(learn=True))
-        learned = learner.at(LEARNED, self.order[: chosen.removed])
-        if not self.learning and not rule.safe(learned):
-            return made
-        points += [learned, learner.at(NOTHING_LEARNED, self.order[:0])]
-        last = len(points) - 1
-        return replace(made, final=last - 1, against=(*made.against, (last - 1, last)))
-
-    def _curve(self, method: Method) -> Curve:
-        train, query = self.found.train, self.found.failures
-        refits = REFITS if again(method, 1) is not method else 1
-
-        def treat(causes: np.ndarray, number: int) -> Params:
-            by = again(method, number)
-            after = treated(train, np.sort(causes), query, self.guard, by, self.progress, self.keep, self.remembered)
-            if isinstance(after, Ensemble) and after.centre is None:
-                raise BadInput(
-                    "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
-                )
-            return after.mean
-
-        return Curve(treat, refits, self.order, query, self.guard, self.keep, self.seed)
-
-    @cached_property
-    def remembered(self) -> Posterior:
-        return self.method.remember(self.found.train, self.guard)
 
 
 def _suspects(found: Influence, guard: Factor | None) -> np.ndarray:

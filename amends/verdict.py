@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from amends.curve import ROUNDING, CurvePoint
+from amends.curve import NOTHING_LEARNED, ROUNDING, CurvePoint
 from amends.evaluation import (
     Judged,
     by_label,
@@ -66,6 +66,7 @@ class Judging:
 
     query: Factor
     holdout: Factor
+    others: Factor  # failures of groups that are not being repaired: only shown
     remaining: Factor | None
     failures: int
     right_ones: int
@@ -75,8 +76,13 @@ class Judging:
         """Of the failures among all the user gave."""
         return self.failures / (self.failures + self.right_ones)
 
+    @cached_property
+    def failed(self) -> Factor:
+        """All of the failures that judge."""
+        return self.holdout + self.others if len(self.others) else self.holdout
+
     def metrics(self, start: Params, after: Params, seed: int) -> dict[str, Any]:
-        q, h = (Judged(right(f, start), right(f, after)) for f in (self.query, self.holdout))
+        q, h, every = (Judged(right(f, start), right(f, after)) for f in (self.query, self.holdout, self.failed))
         rest = self.remaining
         r = None if rest is None else Judged(right(rest, start), right(rest, after))
         sets = {"query": q, "holdout": h} | ({} if r is None else {"remaining": r})
@@ -85,7 +91,7 @@ class Judging:
             "query": q.summary,
             "holdout": h.summary,
             "remaining": None if r is None else r.summary,
-            "overall": overall(h if len(h.before) else q, r, self.failures, self.right_ones),
+            "overall": overall(every if len(every.before) else q, r, self.failures, self.right_ones),
             "fixed": h.fixed,
             "newly_broken": 0 if r is None else r.broken,
             "intervals": {name: interval(float(s.after.mean()), len(s.after)) for name, s in sets.items()},
@@ -97,7 +103,7 @@ class Judging:
 
     def classes(self, start: Params, after: Params) -> dict[str, dict[str, Any]]:
         """Every class of what was judged, holdout and remaining together; nothing where there are none."""
-        sets = [f for f in (self.holdout, self.remaining) if f is not None and len(f)]
+        sets = [f for f in (self.failed, self.remaining) if f is not None and len(f)]
         if not sets or not all(class_targets(f) for f in sets):
             return {}
         names = np.concatenate([f.examples.y.cpu().numpy() for f in sets])
@@ -106,9 +112,9 @@ class Judging:
 
     def calibration(self, start: Params, after: Params) -> dict[str, Any] | None:
         """Before and after, with failures and right examples in the proportion the user gave."""
-        if self.remaining is None or not len(self.remaining) or not len(self.holdout):
+        if self.remaining is None or not len(self.remaining) or not len(self.failed):
             return None
-        mixed = (self.failures / len(self.holdout)) * self.holdout
+        mixed = (self.failures / len(self.failed)) * self.failed
         mixed = mixed + (self.right_ones / len(self.remaining)) * self.remaining
         before, now = (calibration(mixed, theta) for theta in (start, after))
         return None if before is None else {"before": before, "after": now}
@@ -135,7 +141,11 @@ class Against:
 def verdict_of(
     metrics: dict[str, Any], floors: Floors, chosen: CurvePoint | None, against: list[Against], tried: bool
 ) -> tuple[str, str]:
-    """In words, from what was not searched with."""
+    """In words, from what was not searched with.
+
+    That the causes matter is shown by forgetting them alone, against both controls. Learning from the
+    failures may then fix so many that no test could tell what the causes add; it must add something.
+    """
     on = "holdout" if metrics["holdout"]["n"] else "query"
     judged, rest = metrics[on], metrics["remaining"]
     if judged["before"] == 1.0:
@@ -156,11 +166,9 @@ def verdict_of(
     for pair in against:
         ours, theirs = (getattr(p, on) or 0.0 for p in (pair.causes, pair.control))
         if ours <= theirs:
-            return (
-                NOT,
-                f"a control does as well ({pair.control.by}: {theirs:.3f} of {on}): the data does not explain these failures",
-            )
-        if pair.p_value > 0.05 and judged["n"] >= TELLING:
+            why = f"a control does as well ({pair.control.by}: {theirs:.3f} of {on})"
+            return NOT, f"{why}: the data does not explain these failures"
+        if pair.p_value > 0.05 and judged["n"] >= TELLING and pair.control.by != NOTHING_LEARNED:
             return NOT, f"the gain over a control ({pair.control.by}) may be chance (p = {pair.p_value:.2f})"
     few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
     if judged["after"] >= ENOUGH:

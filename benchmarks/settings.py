@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,20 @@ class World:
     trace: Trace
     others: tuple[nn.Module, ...]
     share: float
+    refit: Callable[[Tensor], nn.Module]  # from scratch on some of D
+
+    @cached_property
+    def out_of_fold(self) -> np.ndarray:
+        """p(given label) of every training example by a model trained on the other four fifths of D."""
+        x, y = self.train
+        out = torch.zeros(len(x))
+        for fold in torch.arange(len(x)).split(-(-len(x) // 5)):
+            rest = torch.ones(len(x), dtype=torch.bool)
+            rest[fold] = False
+            net = self.refit(rest.nonzero().squeeze(1).to(x.device))
+            with torch.no_grad():
+                out[fold] = net(x[fold]).softmax(1).gather(1, y[fold, None])[:, 0].cpu()
+        return out.numpy()
 
     def accuracies(self, model: nn.Module) -> dict[str, float]:
         with torch.no_grad():
@@ -177,7 +192,14 @@ def world(
     first = len(failures) // 2 if query is None else query
     parts = {"query": failures[:first], "holdout": failures[first:], "guard": rest[::2], "remaining": rest[1::2]}
     sets = {k: (xt[torch.tensor(at, device=device)], yt[torch.tensor(at, device=device)]) for k, at in parts.items()}
-    return World(nets[0], (x, y), wrong, sets, float(ok.mean()), traces[0], tuple(nets[1:]), share)
+
+    def refit(at: Tensor) -> nn.Module:
+        torch.manual_seed(seed)
+        net = make().to(device)
+        fit(net, x[at], y[at])
+        return net.eval()
+
+    return World(nets[0], (x, y), wrong, sets, float(ok.mean()), traces[0], tuple(nets[1:]), share, refit)
 
 
 def pictures(train: np.ndarray, test: np.ndarray, full: float) -> tuple[np.ndarray, np.ndarray]:

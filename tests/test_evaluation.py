@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from amends import methods, selection
 from amends.baselines import Oracle, Random
 from amends.cli import demo as named
 from amends.curvature import GGN, Dense
-from amends.curve import CurvePoint, sizes, smallest_good
 from amends.data import digits, flip_labels, split
 from amends.errors import BadInput, NotConverged
 from amends.evaluation import (
@@ -51,6 +51,13 @@ def test_mcnemar_is_the_binomial_test():
         expected = stats.binomtest(fixed, fixed + broken).pvalue
         assert mcnemar(fixed, broken) == pytest.approx(expected)
     assert mcnemar(0, 0) == 1.0
+
+
+@pytest.mark.parametrize(("fixed", "broken"), [(1500, 1500), (1400, 1600), (1700, 1300), (2990, 10), (0, 3000)])
+def test_mcnemar_of_many(fixed, broken):
+    """2⁻³⁰⁰⁰ is below the smallest float there is."""
+    assert mcnemar(fixed, broken) == pytest.approx(stats.binomtest(fixed, 3000).pvalue, rel=1e-8, abs=0)
+    assert mcnemar(fixed, broken) == mcnemar(broken, fixed)
 
 
 def test_interval_is_wilsons():
@@ -146,6 +153,21 @@ def test_calibration_does_not_depend_on_the_order_of_equally_sure_ones():
         found = calibration(*sure(np.full(40, 0.9), rows))
         assert found is not None
         assert found["error"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_weight_of_two_is_the_example_listed_twice():
+    rng = np.random.default_rng(1)
+    p = 0.5 + 0.5 * rng.random(40)
+    hit = rng.random(40) < p
+    (data, theta), twice = sure(p, hit), np.repeat(np.arange(40), 1 + (np.arange(40) % 3 == 0))
+    weights = torch.ones(40, dtype=torch.float64)
+    weights[::3] = 2
+    for bins in (1, 4, 15):
+        heavy = calibration(replace(data, weights=weights), theta, bins)
+        listed = calibration(*sure(p[twice], hit[twice]), bins)
+        assert heavy == pytest.approx({**listed, "n": 40})
+        assert heavy == pytest.approx(calibration(3 * replace(data, weights=weights), theta, bins))
+        assert heavy != pytest.approx(calibration(data, theta, bins))
 
 
 def test_calibration_is_that_of_the_family_in_float64():
@@ -247,20 +269,6 @@ def test_embedded_digits():
     images, labels = digits()
     assert images.shape == (5000, 28, 28)
     assert np.bincount(labels).tolist() == [500] * 10
-
-
-def point(removed, query, guard):
-    return CurvePoint("causes", removed, query, None, guard, None, {})
-
-
-def test_the_smallest_good_removal():
-    curve = [point(10, 0.3, 1.0), point(20, 0.7, 0.99), point(30, 0.705, 0.99), point(40, 0.9, 0.9)]
-    chosen = smallest_good(curve, least=0.98)
-    assert chosen is not None
-    assert chosen.removed == 20
-    assert smallest_good(curve, least=1.1) is None
-    assert sizes(100, 7) == [2, 5, 7]
-    assert sizes(100, 0) == []
 
 
 def test_a_useless_estimate_is_refused():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -85,10 +85,10 @@ def pictures(n=40, seed=0):
     return 50 + torch.randn(n, 1, 6, 6, generator=g, dtype=torch.float64)
 
 
-def copies(x, order, least=0.999, batch=7):
+def copies(x, order, apart=0.05, batch=7):
     network = Network.of(nn.Sequential(nn.Flatten(), nn.Linear(36, 3)).double(), Categorical())
     data = factor(network, x, torch.zeros(len(x), dtype=torch.long), batch=batch)
-    return duplicates(data, network.params, np.asarray(order), least)
+    return duplicates(data, np.asarray(order), apart)
 
 
 def test_planted_copies_are_found_in_order():
@@ -97,36 +97,51 @@ def test_planted_copies_are_found_in_order():
     x[5], x[20] = x[12], x[31] + 0.2 * noise[2]
     order = np.concatenate([[12, 30, 20], np.setdiff1d(np.arange(39), [12, 30, 20])])
     assert copies(x, order) == copies(x, order, batch=100) == [[12, 5], [30, 3, 9]]
-    assert copies(x, order, least=0.9) == [[12, 5], [30, 3, 9], [20, 31]]
+    assert copies(x, order, apart=0.4) == [[12, 5], [30, 3, 9], [20, 31]]
     assert copies(x, order[order != 12]) == [[30, 3, 9]]
     assert copies(x, order[:1]) == copies(x, order[:0]) == []
 
 
-def test_copies_are_those_of_the_definition():
+def test_nearness_is_measured_against_all_of_the_data():
+    """Beside each other alone, they would lie as far apart as anything could."""
+    x, noise = pictures(), pictures(seed=1) - 50
+    x[9], x[30] = x[3] + 0.01 * noise[0], x[3] + 0.01 * noise[1]
+    for batch in (7, 100):
+        assert copies(x, [9, 30, 3], batch=batch) == [[9, 30, 3]]
+        assert copies(x[[9, 30, 3]], [0, 1, 2], batch=batch) == []
+
+
+def by_pairs(x, order, apart):
+    """Those that differ by no more than `apart` times the larger distance from the mean, joined pair by pair."""
+    rows = x.double().flatten(1).numpy()
+    away = np.linalg.norm(rows - rows.mean(0), axis=1)
+    groups = [{int(i)} for i in order]
+    for i, j in combinations(order, 2):
+        if np.linalg.norm(rows[i] - rows[j]) <= apart * max(away[i], away[j]):
+            joined = next(s for s in groups if i in s) | next(s for s in groups if j in s)
+            groups = [s for s in groups if not s & joined] + [joined]
+    place = {int(p): k for k, p in enumerate(order)}
+    return sorted((sorted(s, key=place.get) for s in groups if len(s) > 1), key=lambda s: place[s[0]])
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.1, 0.25, 0.4, 0.5])
+def test_copies_are_those_of_the_definition(apart):
     g = torch.Generator().manual_seed(3)
     x = torch.randn(60, 3, generator=g, dtype=torch.float64) + 1
     order = np.random.default_rng(0).permutation(60)[:50]
-    centred = x.numpy()[order] - x.numpy()[order].mean(0)
-    unit = [row / np.linalg.norm(row) for row in centred]
-    groups = [{i} for i in range(50)]
-    for i in range(50):
-        for j in range(i):
-            if unit[i] @ unit[j] >= 0.98:
-                joined = next(s for s in groups if i in s) | next(s for s in groups if j in s)
-                groups = [s for s in groups if not s & joined] + [joined]
-    expected = sorted(sorted(s) for s in groups if len(s) > 1)
-    assert max(map(len, expected)) > 2
-    data = plainly(x)
-    assert duplicates(data, data.network.params, order, 0.98) == [[order[i] for i in s] for s in expected]
+    expected = by_pairs(x, order, apart)
+    assert max(map(len, expected), default=0) > 2 or apart < 0.4
+    assert duplicates(plainly(x), order, apart) == expected
 
 
 def test_half_precision_is_compared_in_more():
+    """Numbers near 500 come in steps of a half, so whole groups are equal and many lie on a line."""
     g = torch.Generator().manual_seed(3)
-    x = torch.randn(60, 3, generator=g, dtype=torch.float16) + 500
-    for least in (0.95, 0.98, 0.99, 0.999):
-        short, long = plainly(x), plainly(x.double())
-        expected = duplicates(long, long.network.params, np.arange(60), least)
-        assert duplicates(short, short.network.params, np.arange(60), least) == expected
+    x = torch.randn(60, 3, generator=g, dtype=torch.float16) * 4 + 500
+    for apart in (0.0, 0.05, 0.1, 0.2, 0.3):
+        expected = by_pairs(x, np.arange(60), apart)
+        assert duplicates(plainly(x), np.arange(60), apart) == expected
+        assert duplicates(plainly(x.double()), np.arange(60), apart) == expected
 
 
 def test_a_copy_of_a_copy_belongs_to_the_group(monkeypatch):
@@ -135,14 +150,13 @@ def test_a_copy_of_a_copy_belongs_to_the_group(monkeypatch):
     one = torch.stack([angle.cos(), angle.sin(), torch.zeros(60, dtype=torch.float64)], 1)
     x = torch.cat([one[:20], torch.tensor([[0.0, 0.0, 1.0]]).double(), -one[:20], torch.tensor([[0.0, 0.0, -1.0]])])
     order = np.random.default_rng(0).permutation(42)
-    data = plainly(x)
-    theta = data.network.params
-    least = float(np.cos(np.radians(4)))
     ends = [p for p in order if p < 20], [p for p in order if 20 < p < 41]
     expected = sorted(ends, key=lambda part: list(order).index(part[0]))
-    assert duplicates(data, theta, order, least) == expected
+    apart = 2 * np.sin(np.radians(2))  # the chord of 4 degrees
+    assert duplicates(plainly(x), order, apart) == expected
     monkeypatch.setattr(neighbours, "CHUNK", 100)
-    assert duplicates(data, theta, order, least) == expected
+    assert duplicates(plainly(x), order, apart) == expected
+    assert duplicates(plainly(x), order, apart / 2) == []
 
 
 def test_no_more_pairs_at_once_than_allowed(monkeypatch):
@@ -157,17 +171,20 @@ def test_equal_inputs_are_copies_whatever_they_are():
     assert copies(same, [2, 0, 3]) == [[2, 0, 3]]
     same[1, 0, 0, 0], same[2] = 0.0, same[1]
     same[2, 0, 0, 0] = -0.0
-    assert copies(same, [0, 1, 2, 3], least=2.0) == [[0, 3], [1, 2]]
+    assert copies(same, [0, 1, 2, 3], apart=0.0) == [[0, 3], [1, 2]]
     assert copies(same.half(), [0, 1, 2, 3]) == [[0, 3], [1, 2]]
+    x = pictures()
+    x[20:] = x[:20]
+    assert copies(x, np.arange(40), apart=0.0) == [[i, i + 20] for i in range(20)]  # rounding may set them apart
     data = factor(tabular(), torch.tensor([3.0, 1.0, 3.0, 0.5, 2.0]), torch.zeros(5, dtype=torch.long))
-    assert duplicates(data, data.network.params, np.arange(5), least=2.0) == [[0, 2]]
+    assert duplicates(data, np.arange(5), apart=0.0) == [[0, 2]]
 
 
 @pytest.mark.parametrize("form", ["whole numbers", "bytes", "pair", "named"])
 def test_other_inputs_are_copies_when_they_are_equal(form):
-    """0 and 2 agree in both parts, 1 agrees with them in one alone; 4 is near 3."""
+    """0 and 2 agree in both parts, 1 agrees with them in one alone; 4 is near 3. −0 is 0."""
     a = torch.tensor([[1, 2], [1, 2], [1, 2], [300, 4], [301, 4]])
-    b = torch.tensor([0.5, 0.25, 0.5, 0.125, 0.125])
+    b = torch.tensor([0.0, 0.25, -0.0, 0.125, 0.125])
     inputs = {
         "whole numbers": torch.cat([a, (8 * b).long()[:, None]], 1),
         "bytes": torch.cat([a, (8 * b).long()[:, None]], 1).to(torch.uint8),
@@ -175,7 +192,7 @@ def test_other_inputs_are_copies_when_they_are_equal(form):
         "named": {"a": a, "b": b},
     }
     data = factor(tabular(), inputs[form], torch.zeros(5, dtype=torch.long), batch=2)
-    assert duplicates(data, data.network.params, np.array([4, 2, 3, 1, 0])) == [[2, 0]]
+    assert duplicates(data, np.array([4, 2, 3, 1, 0]), apart=0.5) == [[2, 0]]
 
 
 # --- votes ---------------------------------------------------------------------------------------------

@@ -1,0 +1,115 @@
+"""How many to remove, and whether to learn from the failures as well: chosen without what judges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from amends.curve import CAUSES, LEARNED, NOTHING_LEARNED, RANDOM, Curve, CurvePoint, Rule, share, sizes
+from amends.errors import BadInput
+from amends.factor import Factor
+from amends.influence import Influence
+from amends.methods import Method
+from amends.params import Params
+from amends.posteriors import Ensemble, Posterior
+from amends.progress import Progress
+from amends.treatment import again, treated
+from amends.verdict import Floors, floors_of
+
+REFITS = 3  # of every point of the curve, where a treatment has random numbers
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a search ended with: its points, which of them is the repair, and which pairs of (with the
+    causes gone, a control) must differ for it to be one."""
+
+    points: list[CurvePoint]
+    floors: Floors
+    tried: bool
+    final: int | None = None
+    against: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def controls(self) -> set[int]:
+        """Numbers removed in the controls that are told."""
+        return {0} if self.final is None else {0, self.points[self.final].removed}
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """How many to remove, and whether to learn from the query as well. Never sees what judges."""
+
+    found: Influence
+    guard: Factor | None
+    keep: tuple[Factor, ...]
+    method: Method
+    learning: bool | None
+    failures: float  # share of the failures among all the user gave
+    floor: float | None
+    seed: int
+    progress: Progress
+    gone: np.ndarray  # what an earlier repair of another group removed, and stays removed
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """What may be removed, most harmful first."""
+        order = np.argsort(-self.found.scores, kind="stable")
+        return order[~np.isin(order, self.gone)]
+
+    def __call__(self, asked: int | None) -> Made:
+        train, start, say = self.found.train, self.found.train.network.params, self.progress.say
+        curve = self._curve(self.method)
+        say("control: nothing removed")
+        points = [curve.nothing()]
+        floors = floors_of(points[0].guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
+        rule = Rule(floors.guard, floors.keep, self.failures, points[0])
+        counts = [asked]
+        if asked is None:
+            harmful = int((self.found.scores[self.order] > 0).sum())
+            counts = sizes(len(train), min(harmful, len(self.order) - 1))
+            say("trying how many to remove")
+            points += curve.causes(counts, rule.good)
+            chosen = rule.smallest(points[1:])
+        else:
+            chosen = curve.at(CAUSES, self.order[:asked])
+            points.append(chosen)
+        say("control: as many removed at random")
+        points += [curve.random(p.removed) for p in points[1:]]
+        if chosen is None:
+            return Made(points, floors, bool(counts))
+        at = points.index(chosen)
+        by_chance = next(i for i, p in enumerate(points) if p.by == RANDOM and p.removed == chosen.removed)
+        made = Made(points, floors, True, at, ((at, 0), (at, by_chance)))
+        if self.learning is False:
+            return made
+        say("learning from the failures as well")
+        learner = self._curve(self.method._replace(learn=True))
+        learned = learner.at(LEARNED, self.order[: chosen.removed])
+        if not self.learning and not rule.safe(learned):
+            return made
+        points += [learned, learner.at(NOTHING_LEARNED, self.order[:0])]
+        last = len(points) - 1
+        return replace(made, final=last - 1, against=(*made.against, (last - 1, last)))
+
+    def _curve(self, method: Method) -> Curve:
+        train, query = self.found.train, self.found.failures
+        refits = REFITS if again(method, 1) is not method else 1
+
+        def treat(causes: np.ndarray, number: int) -> Params:
+            by = again(method, number)
+            all_gone = np.sort(np.concatenate([causes, self.gone]).astype(np.int64))
+            after = treated(train, all_gone, query, self.guard, by, self.progress, self.keep, self.remembered)
+            if isinstance(after, Ensemble) and after.centre is None:
+                raise BadInput(
+                    "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
+                )
+            return after.mean
+
+        return Curve(treat, refits, self.order, query, self.guard, self.keep, self.seed)
+
+    @cached_property
+    def remembered(self) -> Posterior:
+        return self.method.remember(self.found.train, self.guard)

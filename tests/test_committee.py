@@ -1,0 +1,560 @@
+"""Several edits heard by what they were not shown, and the part of r̃ a label is to blame for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import amends
+from amends import committee
+from amends.committee import decide
+from amends.conflicts import groups
+from amends.curvature import GGN, Dense, Diagonal, Isotropic, Kronecker, Once
+from amends.curvature.diagonal import DiagonalPrecision
+from amends.data import split
+from amends.editors import Mode, Tangent, follow
+from amends.errors import NotConverged
+from amends.evaluation import average_precision, predicted
+from amends.likelihoods import Bernoulli, Categorical, Custom, Gaussian
+from amends.methods import Default, Method
+from amends.network import Network
+from amends.posteriors import Ensemble, Point
+from amends.posteriors import Gaussian as Normal
+from amends.progress import Progress
+from amends.ratio import first_order, label_part
+from amends.remember import Laplace
+from tests.conftest import classification, factor
+
+# --- what a label is to blame for --------------------------------------------------------------------
+
+
+def bernoulli_divergence(old, new):
+    p, log = old.sigmoid(), nn.functional.logsigmoid
+    return (p * (log(old) - log(new)) + (1 - p) * (log(-old) - log(-new))).sum(1)
+
+
+FAMILIES = {
+    "categorical": (Categorical(), lambda a, b: (a.softmax(1) * (a.log_softmax(1) - b.log_softmax(1))).sum(1)),
+    "soft": (Categorical(), lambda a, b: (a.softmax(1) * (a.log_softmax(1) - b.log_softmax(1))).sum(1)),
+    "bernoulli": (Bernoulli(), bernoulli_divergence),
+    "gaussian": (Gaussian(sigma=0.3), lambda a, b: ((a - b) ** 2).sum(1) / (2 * 0.3**2)),
+}
+
+
+def edited(name, seed=0, batch=7):
+    """Data of a family, a small network before and after some edit, and the outputs of both."""
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(30, 4, generator=g, dtype=torch.float64)
+    y = {
+        "categorical": torch.randint(0, 3, (30,), generator=g),
+        "soft": torch.rand(30, 3, generator=g, dtype=torch.float64).softmax(1),
+        "bernoulli": torch.randint(0, 2, (30, 3), generator=g).double(),
+        "gaussian": torch.randn(30, 3, generator=g, dtype=torch.float64),
+    }[name]
+    torch.manual_seed(seed)
+    network = Network.of(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double(), FAMILIES[name][0])
+    after = {k: v + 0.7 * torch.randn(v.shape, generator=g, dtype=v.dtype) for k, v in network.params.items()}
+    return factor(network, x, y, batch=batch), Point(network.params), Point(after)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("batch", [7, 30])
+def test_what_is_not_the_label_s_is_how_far_the_prediction_moved(name, batch):
+    """r̃(z) = label_part + KL(old ‖ new), exactly."""
+    data, before, after = edited(name, batch=batch)
+    moved = FAMILIES[name][1](data.outputs(before.mean), data.outputs(after.mean))
+    assert moved.min() > 1e-3
+    assert_close(label_part(before, after, data) + moved, first_order(before, after, data), atol=1e-12, rtol=1e-12)
+
+
+def labels(name, outputs):
+    """Every label of three outputs and its probability; of a Gaussian, two that stand for all (of third degree)."""
+    if name == "categorical":
+        return [(torch.full((len(outputs),), c), outputs.softmax(1)[:, c]) for c in range(3)]
+    if name == "bernoulli":
+        rows = [torch.tensor(bits).double().expand_as(outputs) for bits in product((0, 1), repeat=3)]
+        return [(y, Bernoulli()(outputs, y).exp()) for y in rows]
+    half = torch.full((len(outputs),), 0.5, dtype=outputs.dtype)
+    return [(outputs + sign * 0.3, half) for sign in (1, -1)]
+
+
+@pytest.mark.parametrize("name", ["categorical", "bernoulli", "gaussian"])
+def test_labels_the_model_would_give_itself_are_to_blame_for_nothing_on_average(name):
+    data, before, after = edited(name)
+    parts = [
+        p * label_part(before, after, factor(data.network, data.examples.x, y))
+        for y, p in labels(name, data.outputs(before.mean))
+    ]
+    assert torch.stack(parts).abs().max() > 0.01
+    assert_close(torch.stack(parts).sum(0), torch.zeros(30, dtype=torch.float64), atol=1e-12, rtol=0)
+
+
+def test_a_label_the_model_is_sure_of_is_to_blame_for_nothing():
+    data, before, after = edited("categorical")
+    sure = {k: (200 * v if k.startswith("2") else v) for k, v in before.mean.items()}
+    data = factor(data.network, data.examples.x, data.outputs(sure).argmax(1))
+    found, whole = (score(Point(sure), after, data) for score in (label_part, first_order))
+    assert found.median().abs() < 1e-9
+    assert whole.median() > 0.1
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_along_a_tangent_it_is_linear_influence(name):
+    data, _, _ = edited(name)
+    for curvature in (Isotropic(), Dense(GGN(), prior=1.0)):
+        q = Laplace(curvature)(data)
+        after = follow(Tangent()(q, 3.0 * data[:5]))
+        linear = first_order(q, after, data)
+        assert linear.abs().max() > 0.01
+        assert_close(label_part(q, after, data), linear, atol=1e-9, rtol=0)
+
+
+def test_of_several_models_it_is_the_mean_of_theirs():
+    pairs = []
+    for seed in range(3):
+        data, before, after = edited("categorical", seed)
+        pairs.append((before, after))
+    before, after = (Ensemble(side) for side in zip(*pairs, strict=True))
+    found = label_part(before, after, data)
+    assert_close(found, torch.stack([label_part(*pair, data) for pair in pairs]).mean(0))
+    moved = torch.stack([FAMILIES["categorical"][1](*(data.outputs(p.mean) for p in pair)) for pair in pairs]).mean(0)
+    assert_close(found + moved, first_order(before, after, data), atol=1e-12, rtol=1e-12)
+
+
+def test_of_draws_it_pairs_the_same_noise():
+    data, _, after = edited("categorical")
+    q = Laplace(Diagonal(GGN(), prior=1.0), draws=5)(data)
+    moved = q.moved(after.mean, 0.0 * data)
+    found = label_part(q, moved, data)
+    noise = [torch.Generator().manual_seed(q.seed) for _ in range(2)]
+    parts = []
+    for _ in range(5):
+        thetas = [
+            {k: p.mean[k] + v for k, v in p.precision.draw(g).items()} for p, g in zip((q, moved), noise, strict=True)
+        ]
+        parts.append(label_part(*map(Point, thetas), data))
+    assert_close(found, torch.stack(parts).mean(0))
+
+
+def test_a_caller_s_own_loss_is_to_blame_by_its_own_slope():
+    data, before, after = edited("categorical")
+    half = replace(data.network, likelihood=Custom(lambda out, y: 0.5 * Categorical()(out, y)))
+    mine = factor(half, data.examples.x, data.examples.y)
+    assert_close(label_part(before, after, mine), 0.5 * label_part(before, after, data))
+
+
+# --- curvature measured once ------------------------------------------------------------------------
+
+
+def test_the_same_evidence_is_measured_once_and_other_evidence_anew():
+    x, y, network = classification()
+    data, theta, inner = factor(network, x, y), network.params, Diagonal(GGN())
+    asked = []
+
+    def counting(evidence, where):
+        asked.append(evidence)
+        return inner(evidence, where)
+
+    once = Once(counting)
+    first = once(data, theta)
+    assert once(data, theta) is first
+    assert len(asked) == 1
+    assert_close(first.data, inner(data, theta).data)
+    part, elsewhere = data[:20], {k: v + 1 for k, v in theta.items()}
+    assert_close(once(part, theta).data, inner(part, theta).data)
+    assert_close(once(data, elsewhere).data, inner(data, elsewhere).data)
+    assert_close(once(2.0 * data, theta).data, inner(2.0 * data, theta).data)
+    assert len(asked) == 4
+    assert once(data, theta) is first
+    assert len(asked) == 4
+
+
+def test_the_members_share_what_they_measure_and_two_committees_nothing():
+    one, two = (Default().identifying(True) for _ in range(2))
+    diagonal, kronecker = (one[name].remember.curvature for name in ("ewc", "kfac_ewc"))
+    assert isinstance(diagonal, Once)
+    assert isinstance(diagonal.inner, Diagonal)
+    assert isinstance(kronecker, Once)
+    assert isinstance(kronecker.inner, Kronecker)
+    assert one["functional + ewc"].remember.laplace.curvature is diagonal
+    assert one["linear"].remember.curvature.inner is kronecker
+    assert two["ewc"].remember.curvature is not diagonal
+
+
+# --- mass -----------------------------------------------------------------------------------------------
+
+
+def test_evidence_gives_the_failures_the_mass_of_the_data():
+    x, y, network = classification()
+    data, failures = factor(network, x, y), factor(network, x[:8], y[:8], "failures")
+    method = amends.methods.grad_dot()
+    assert method.evidence(data, failures) is failures
+    for mass in (1.0, 0.25):
+        weights = method._replace(mass=mass).evidence(data, failures).weights
+        assert weights.tolist() == pytest.approx([mass * 60 / 8] * 8)
+    assert len(method._replace(mass=1.0).evidence(data, failures[:0])) == 0
+    assert all(m.mass == 1.0 and m.score is label_part for m in Default().identifying(True).values())
+
+
+def test_a_tangent_is_as_long_as_its_evidence_is_heavy():
+    x, y, _ = classification()
+    model = nn.Linear(3, 3, dtype=torch.float64)
+    method = amends.methods.grad_dot()
+    given = model, (x, y), (x[:8], (y[:8] + 1) % 3)
+    plain = amends.identify(*given, method=method).scores
+    heavy = amends.identify(*given, method=method._replace(mass=0.5)).scores
+    assert np.allclose(heavy, plain * 0.5 * 60 / 8, rtol=1e-10)
+
+
+# --- the committee ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Three kinds, a corner of one of them labelled as another in training, and a small net that learned that."""
+    g = torch.Generator().manual_seed(0)
+    y = torch.randint(0, 3, (300,), generator=g)
+    centres = torch.tensor([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]], dtype=torch.float64)
+    x = centres[y] + 0.6 * torch.randn(300, 2, generator=g, dtype=torch.float64)
+    given = y[:100].clone()
+    turned = np.flatnonzero((y[:100].numpy() == 0) & (x[:100, 1].numpy() > 0))
+    given[turned] = 1
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    optimiser = torch.optim.LBFGS(net.parameters(), max_iter=40)
+
+    def loss():
+        optimiser.zero_grad()
+        value = nn.functional.cross_entropy(net(x[:100]), given) + 1e-3 * sum((p**2).sum() for p in net.parameters())
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    with torch.no_grad():
+        ok = net(x[100:]).argmax(1) == y[100:]
+    failures, remaining = ((x[100:][part], y[100:][part]) for part in (~ok, ok))
+    return net, (x[:100], given), failures, remaining, turned
+
+
+@pytest.fixture(scope="module")
+def found(world):
+    net, train, failures, remaining, _ = world
+    return amends.identify(net, train, failures, remaining=remaining)
+
+
+def test_the_committee_finds_what_was_turned(found, world):
+    turned = np.isin(np.arange(100), world[-1])
+    assert average_precision(found.scores, turned) > 0.6
+    assert found.scores.shape == found.raw.shape == (100,)
+
+
+def test_who_was_heard_and_what_was_unseen(found, world):
+    _, _, failures, _, _ = world
+    assert [h.name for h in found.heard] == list(Default().identifying(True))
+    assert all(h.refused == "" and 0 <= h.unseen <= 1 and h.weight >= 0 for h in found.heard)
+    assert sum(h.weight for h in found.heard) == pytest.approx(1.0)
+    assert found.unseen.shape == (len(failures[0]),)
+    assert ((found.unseen >= 0) & (found.unseen <= 1)).all()
+    for h in found.heard:
+        assert h.row() == {"name": h.name, "unseen": h.unseen, "weight": h.weight, "refused": ""}
+
+
+def test_a_method_by_name_hears_nobody(world):
+    net, train, failures, _, _ = world
+    found = amends.identify(net, train, failures, method=amends.methods.grad_dot())
+    assert found.heard == ()
+    assert found.unseen is None
+
+
+def rates(heard):
+    """How fast the weight of each falls with how much worse than the best it does."""
+    best = max(heard, key=lambda h: h.unseen)
+    return [np.log(best.weight / h.weight) / (best.unseen - h.unseen) for h in heard if h.weight and h is not best]
+
+
+def test_weights_follow_what_was_unseen(found):
+    by_weight, by_unseen = (sorted(found.heard, key=key) for key in (lambda h: h.weight, lambda h: h.unseen))
+    assert [h.name for h in by_weight if h.weight] == [h.name for h in by_unseen if h.weight]
+    assert len(rates(found.heard)) > 1
+    assert rates(found.heard) == pytest.approx([rates(found.heard)[0]] * len(rates(found.heard)))
+
+
+def trial(failures, right):
+    return committee.Trial(np.array(failures), np.array(right))
+
+
+def test_weights_by_hand():
+    """e⁻¹ for .03 below the best; below a twentieth, nothing."""
+    trials = {
+        "best": trial([0.8, 0.8], [1.0, 1.0]),
+        "less": trial([0.78, 0.78], [0.96, 0.96]),
+        "far": trial([0.5, 0.5], [1.0, 1.0]),
+    }
+    found = committee._weights(trials)
+    assert found == pytest.approx({"best": 1 / (1 + np.exp(-1)), "less": np.exp(-1) / (1 + np.exp(-1)), "far": 0.0})
+
+
+def test_weights_allow_for_the_noise_of_the_best():
+    """Of four failures at 1 and 0 the mean of the two halves has a standard error of ⅛."""
+    trials = {"best": trial([1.0, 0.0, 1.0, 0.0], [1.0]), "less": trial([0.25] * 4, [1.0])}
+    found = committee._weights(trials)
+    assert found["less"] / found["best"] == pytest.approx(np.exp(-1))
+
+
+def test_scores_are_joined_in_units_of_mean_harm():
+    """Harm counts wherever a member finds it; elsewhere the least harmless come first."""
+    a, b = torch.tensor([2.0, -1.0, 0.0, -4.0]), torch.tensor([-3.0, 6.0, 0.0, -1.0])
+    joined = committee._joined([(0.75, a), (0.25, b)])
+    assert_close(joined, torch.tensor([3.0, 1.0, 0.0, -0.75 * 8 - 0.25 * 2 / 3]))
+    assert_close(committee._joined([(0.75, 1000 * a), (0.25, b)]), joined)
+    assert_close(committee._joined([(0.5, -a.abs()), (0.5, b)]), b.clamp(min=0) / 3 + b.clamp(max=0) / 3 * (b <= 0))
+
+
+class Recording:
+    """A member that keeps what it was given and where its edits ended."""
+
+    def __init__(self, method):
+        self.method, self.held, self.shown, self.ends = method, [], [], []
+
+    def remember(self, train, remaining):
+        self.held.append(None if remaining is None else remaining.ids)
+        return self.method.remember(train, remaining)
+
+    def editor(self, posterior, evidence):
+        self.shown.append(evidence)
+        *_, end = path = list(self.method.editor(posterior, evidence))
+        self.ends.append(end)
+        yield from path
+
+    def as_member(self):
+        return self.method._replace(remember=self.remember, editor=self.editor)
+
+
+def evidence(world):
+    net, train, failures, remaining, _ = world
+    network = Network.of(net, Categorical())
+    sets = {"train": train, "failures": failures, "remaining": remaining}
+    return [factor(network, *data, name, batch=64) for name, data in sets.items()]
+
+
+def decided(members, train, failures, remaining, seed=0):
+    return decide(members, train, failures, remaining, seed, Progress())
+
+
+def ours(method):
+    return method._replace(mass=1.0, score=label_part)
+
+
+def chance(data, theta):
+    return data.per_example(theta).exp().numpy()
+
+
+def test_a_member_is_judged_by_what_it_was_not_shown(world):
+    train, failures, remaining = evidence(world)
+    member = Recording(ours(amends.methods.functional(0.05)))
+    made = decided({"it": member.as_member()}, train, failures, remaining)
+    one, two, all_of_them = (e.ids for e in member.shown)
+    assert set(one) & set(two) == set()
+    assert set(one) | set(two) == set(all_of_them) == set(failures.ids)
+    assert set(member.held[0]) & set(member.held[1]) == set()
+    assert set(member.held[0]) | set(member.held[1]) == set(member.held[2]) == set(remaining.ids)
+    named = groups(failures, predicted(failures, train.network.params))
+    assert one.tolist() == failures.ids[split(named, 0.5, 0)[0]].tolist()
+    assert all(float(e.weights.sum()) == pytest.approx(len(train)) for e in member.shown)
+    on_failures, on_right = (
+        sum(
+            np.where(np.isin(data.ids, seen), 0, chance(data, end.mean))
+            for seen, end in zip(past, member.ends[:2], strict=True)
+        )
+        for data, past in ((failures, (one, two)), (remaining, member.held[:2]))
+    )
+    assert np.allclose(made.unseen, on_failures)
+    assert made.heard[0].unseen == pytest.approx((on_failures.mean() + on_right.mean()) / 2)
+    assert made.heard[0].weight == 1.0
+    assert made.edited is member.ends[2]
+    assert_close(made.raw, first_order(made.start, made.edited, train))
+    harm = label_part(made.start, made.edited, train)
+    assert_close(made.scores, harm / harm.clamp(min=0).mean())
+
+
+def test_what_was_unseen_is_the_weighed_mean_of_those_heard(world):
+    train, failures, remaining = evidence(world)
+    members = {"a": ours(amends.methods.grad_dot()), "b": ours(amends.methods.ewc())}
+    both = decided(members, train, failures, remaining)
+    alone = {name: decided({name: m}, train, failures, remaining) for name, m in members.items()}
+    assert all(h.weight > 0 for h in both.heard)
+    assert np.allclose(both.unseen, sum(h.weight * alone[h.name].unseen for h in both.heard))
+    assert_close(both.scores, committee._joined([(h.weight, alone[h.name].scores) for h in both.heard]))
+    first = max(both.heard, key=lambda h: h.weight).name
+    assert_close(both.raw, alone[first].raw)
+
+
+def test_how_far_a_tangent_goes_is_not_its_own_to_choose(world):
+    train, failures, remaining = evidence(world)
+    rows = [
+        decided({"it": ours(Method(Laplace(Isotropic()), Tangent(gamma)))}, train, failures, remaining)
+        for gamma in (1e-6, 1.0, 1e3)
+    ]
+    assert np.allclose(rows[0].unseen, rows[1].unseen, atol=1e-9)
+    assert np.allclose(rows[2].unseen, rows[1].unseen, atol=1e-9)
+    assert rows[1].unseen.mean() > 2 * chance(failures, train.network.params).mean()
+
+
+def test_no_more_right_examples_are_held_than_allowed(world, monkeypatch):
+    train, failures, remaining = evidence(world)
+    monkeypatch.setattr(committee, "MOST", 5)
+    member = Recording(ours(amends.methods.ewc()))
+    decided({"it": member.as_member()}, train, failures, remaining)
+    assert [len(h) for h in member.held] == [5, 5, 10]
+    member = Recording(ours(amends.methods.ewc()))
+    decided({"it": member.as_member()}, train, failures, None)
+    assert member.held == [None, None, None]
+
+
+# --- a shift of the bias gains nothing ------------------------------------------------------------------
+
+
+def one_sided():
+    """Two classes, told apart by x₀ alone. All failures are of class 1, and x₁ is what they share."""
+    g = torch.Generator().manual_seed(0)
+    y = torch.arange(80) % 2
+    x = torch.stack([(2.0 * y - 1) * (1 + torch.rand(80, generator=g)), torch.zeros(80)], 1).double()
+    wrong = torch.stack([-0.5 - torch.rand(20, generator=g), 1 + torch.rand(20, generator=g)], 1).double()
+    layer = nn.Linear(2, 2, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[-1.0, 0.0], [1.0, 0.0]]))
+        layer.bias.zero_()
+    network = Network.of(layer, Categorical())
+    sets = (x[:40], y[:40]), (wrong, torch.ones(20, dtype=torch.long)), (x[40:], y[40:])
+    return [factor(network, *data, name) for data, name in zip(sets, ("train", "failures", "remaining"), strict=True)]
+
+
+def free(name, column):
+    """An edit that moves this part of the parameters and no other."""
+
+    def remember(data, remaining):
+        stiff = {k: torch.full_like(v, 1e9) for k, v in data.network.params.items()}
+        stiff[name][..., column] = 0.1
+        return Normal(data.network.params, DiagonalPrecision(stiff), Diagonal(GGN()), len(data))
+
+    return ours(Method(remember, Mode()))
+
+
+def test_a_shift_of_the_bias_is_not_heard_more_than_what_separates():
+    train, failures, remaining = one_sided()
+    bias, separates = free("bias", slice(None)), free("weight", 1)
+    made = decided({"bias": bias, "separates": separates}, train, failures, remaining)
+    by = {h.name: h for h in made.heard}
+    alone = decided({"bias": bias}, train, failures, remaining)
+    assert alone.unseen.mean() > 0.95, "the shift does put the failures right"
+    assert by["bias"].unseen < 0.8
+    assert by["separates"].unseen > by["bias"].unseen + 0.1
+    assert by["separates"].weight > 0.9
+
+
+# --- members that refuse ------------------------------------------------------------------------------------
+
+
+def refusing(train, remaining):
+    raise NotConverged("no end in sight; test; none")
+
+
+def test_a_member_that_refuses_is_named_and_the_rest_decide(world):
+    train, failures, remaining = evidence(world)
+    good = {"a": ours(amends.methods.grad_dot()), "b": ours(amends.methods.ewc())}
+    refused = Method(refusing, Mode())
+    expected = decided(good, train, failures, remaining)
+    made = decided({"a": good["a"], "no": refused, "b": good["b"]}, train, failures, remaining)
+    assert torch.equal(made.scores, expected.scores)
+    assert np.array_equal(made.unseen, expected.unseen)
+    (row,) = (h.row() for h in made.heard if h.refused)
+    assert row == {"name": "no", "unseen": None, "weight": 0.0, "refused": "no end in sight; test; none"}
+    assert [h for h in made.heard if not h.refused] == list(expected.heard)
+
+
+def test_a_member_that_ends_at_infinity_is_refused(world):
+    train, failures, remaining = evidence(world)
+
+    def away(posterior, evidence):
+        yield posterior
+        yield posterior.moved({k: v * float("inf") for k, v in posterior.mean.items()}, evidence)
+
+    members = {"away": Method(Laplace(Diagonal(GGN())), away), "good": ours(amends.methods.grad_dot())}
+    made = decided(members, train, failures, remaining)
+    assert [h.name for h in made.heard if "not finite" in h.refused] == ["away"]
+    assert made.scores.isfinite().all()
+
+
+def test_when_all_refuse_the_error_is_raised(world):
+    train, failures, remaining = evidence(world)
+    with pytest.raises(NotConverged, match="no end in sight"):
+        decided({"one": Method(refusing, Mode()), "two": Method(refusing, Mode())}, train, failures, remaining)
+
+
+# --- few of everything, other families ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "right"), [(5, 200), (1, 200), (2, None), (1, 3), (5, 4)])
+def test_few_failures_and_few_right_ones_do(world, number, right):
+    net, train, failures, remaining, turned = world
+    rest = None if right is None else tuple(v[:right] for v in remaining)
+    found = amends.identify(net, train, tuple(v[:number] for v in failures), remaining=rest)
+    assert len(found.heard) == (6 if right and right >= 4 else 4)
+    assert found.unseen.shape == (number,)
+    assert average_precision(found.scores, np.isin(np.arange(100), turned)) > 2 * len(turned) / 100
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(sigma=0.5), Bernoulli()])
+@pytest.mark.parametrize("rest", [True, False])
+def test_causes_are_found_in_regression_and_among_labels(likelihood, rest):
+    """Targets of one corner of the inputs are off in training; the failures lie there."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.rand(260, 2, generator=g, dtype=torch.float64) * 2 - 1
+    true = torch.stack([x.sum(1), x[:, 0] - x[:, 1]], 1)
+    true = true if isinstance(likelihood, Gaussian) else (true > 0).double()
+    corner = (x > 0.3).all(1)
+    off = corner & (torch.arange(260) < 160) & (torch.arange(260) % 4 > 0)
+    given = torch.where(off[:, None], true - 2 if isinstance(likelihood, Gaussian) else 1 - true, true)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 12), nn.Tanh(), nn.Linear(12, 2)).double()
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.03)
+    for _ in range(150):
+        optimiser.zero_grad()
+        (-likelihood(net(x[:160]), given[:160]).mean()).backward()
+        optimiser.step()
+    with torch.no_grad():
+        ok = likelihood.right(net(x[160:]), true[160:])
+    failures, remaining = ((x[160:][part], true[160:][part]) for part in (~ok, ok))
+    found = amends.identify(
+        net, (x[:160], given[:160]), failures, remaining=remaining if rest else None, likelihood=likelihood
+    )
+    assert not any(h.refused for h in found.heard)
+    assert average_precision(found.scores, off[:160].numpy()) > 0.6
+
+
+# --- the same again ----------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_bit_for_bit(found, world):
+    net, train, failures, remaining, _ = world
+    again = amends.identify(net, train, failures, remaining=remaining)
+    assert np.array_equal(again.scores, found.scores)
+    assert np.array_equal(again.raw, found.raw)
+    assert np.array_equal(again.unseen, found.unseen)
+    assert again.heard == found.heard
+    other = amends.identify(net, train, failures, remaining=remaining, seed=1)
+    assert not np.array_equal(other.unseen, found.unseen)
+
+
+def test_batches_do_not_matter(found, world):
+    net, train, failures, remaining, _ = world
+    other = amends.identify(net, train, failures, remaining=remaining, batch_size=13)
+    assert np.allclose(other.scores, found.scores, rtol=0, atol=1e-6)
+    assert np.allclose(other.unseen, found.unseen, rtol=0, atol=1e-6)
+    assert np.allclose([h.weight for h in other.heard], [h.weight for h in found.heard], rtol=0, atol=1e-6)
