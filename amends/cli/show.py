@@ -74,4 +74,6 @@ def show_demo(demo: Demo, out: Path) -> None:
         f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {_share(r['after'])} still right"
     )
     console.print(f"  overall       {o['before']:.3f} → {o['after']:.3f}")
+    for warning in metrics["warnings"]:
+        console.print(f"  warning       {warning}")
     console.print(f"\nWritten to {out}/: {', '.join(sorted(p.name for p in out.iterdir()))}")

@@ -36,7 +36,7 @@ def image_grid(path: Path, images: np.ndarray, notes: Sequence[str], title: str,
 
 
 def curve_picture(path: Path, rows: Sequence[dict[str, Any]], removed: int) -> None:
-    """Share right over the number removed, with both controls."""
+    """Share right over the number removed, with both controls; bands from the lowest refit to the highest."""
     figure = _figure(8.6, 3.9)
     nothing = next(r for r in rows if r["by"] == "nothing")
     for axes, name, title in zip(
@@ -48,8 +48,10 @@ def curve_picture(path: Path, rows: Sequence[dict[str, Any]], removed: int) -> N
             ("random", CONTROL, "s", "--", "as many at random"),
         ):
             points = [nothing, *(r for r in rows if r["by"] == by)]
-            axes.plot([r["removed"] for r in points], [r[name] for r in points], style, color=colour, marker=marker,
-                      markersize=4.5, label=label)  # fmt: skip
+            at = [r["removed"] for r in points]
+            axes.plot(at, [r[name] for r in points], style, color=colour, marker=marker, markersize=4.5, label=label)
+            low, high = ([r[f"{name}_{end}"] for r in points] for end in ("low", "high"))
+            axes.fill_between(at, low, high, color=colour, alpha=0.16, linewidth=0)
         axes.axhline(nothing[name], color=INK, linewidth=0.9, linestyle=":", label="nothing removed")
         axes.set_ylim(top=1.0, bottom=min(axes.get_ylim()[0], 0.9))
         if removed:
