@@ -117,6 +117,7 @@ TREATING: dict[str, tuple[str, Callable[[World], Any]]] = {  # the same causes f
     "fine_tune, every wrong label removed": ("wrong", lambda w: methods.fine_tune()),
     "fine_tune, the default's causes": ("default", lambda w: methods.fine_tune()),
     "fine_tune, the default's causes, on failures too": ("default", lambda w: methods.fine_tune(learn=True)),
+    "fine_tune, the default's causes, relabelled": ("default", lambda w: methods.fine_tune(relabel=True)),
     "fine_tune": ("common", lambda w: methods.fine_tune()),
     "fine_tune, on failures too": ("common", lambda w: methods.fine_tune(learn=True)),
     "fine_tune, on failures alone, pull 10": ("common", lambda w: methods.fine_tune(learn=True, kept=False, pull=10.0)),

@@ -149,6 +149,14 @@ def test_a_caller_s_own_loss_is_to_blame_by_its_own_slope():
     assert_close(label_part(before, after, mine), 0.5 * label_part(before, after, data))
 
 
+def test_a_method_scores_by_what_it_says(world):
+    net, train, failures, _, _ = world
+    found = amends.identify(net, train, failures, method=amends.methods.ewc()._replace(score=label_part))
+    part, whole = (score(found.start, found.edited, found.train).numpy() for score in (label_part, first_order))
+    assert np.array_equal(found.scores, part)
+    assert not np.allclose(part, whole, atol=0.1)
+
+
 # --- curvature measured once ------------------------------------------------------------------------
 
 
@@ -314,6 +322,21 @@ def test_scores_are_joined_in_units_of_mean_harm():
     assert_close(joined, torch.tensor([3.0, 1.0, 0.0, -0.75 * 8 - 0.25 * 2 / 3]))
     assert_close(committee._joined([(0.75, 1000 * a), (0.25, b)]), joined)
     assert_close(committee._joined([(0.5, -a.abs()), (0.5, b)]), b.clamp(min=0) / 3 + b.clamp(max=0) / 3 * (b <= 0))
+
+
+def test_a_probability_is_relative_to_the_most_a_likelihood_can_give():
+    data, _, after = edited("gaussian")
+    out = data.outputs(after.mean)
+    expected = (-((out - data.examples.y) ** 2) / (2 * 0.3**2)).sum(1).exp()
+    assert_close(committee._probability(data, out), expected.numpy())
+    wide = replace(data, network=replace(data.network, likelihood=Gaussian(sigma=5.0)))
+    assert_close(committee._probability(wide, data.examples.y), np.ones(30))
+    data, _, after = edited("bernoulli")
+    out, y = data.outputs(after.mean), data.examples.y
+    assert_close(committee._probability(data, out), torch.where(y > 0, out.sigmoid(), (-out).sigmoid()).prod(1).numpy())
+    data, _, after = edited("soft")
+    assert_close(committee._probability(data, data.examples.y.log()), np.ones(30))
+    assert (committee._probability(data, data.outputs(after.mean)) < 1).all()
 
 
 class Recording:

@@ -5,11 +5,12 @@ from amends.editors.base import Editor, finer, open_ended
 from amends.editors.each import Each
 from amends.editors.follow import Guard, HeldOut, Right, Watch, follow
 from amends.editors.mode import Mode
+from amends.editors.relabel import Relabel
 from amends.editors.step import Step
 from amends.editors.tangent import Tangent
 from amends.editors.variational import Variational
 
 __all__ = [
-    "Afresh", "Each", "Editor", "Guard", "HeldOut", "Mode", "Right", "Step", "Tangent", "Variational", "Watch",
-    "finer", "follow", "open_ended",
+    "Afresh", "Each", "Editor", "Guard", "HeldOut", "Mode", "Relabel", "Right", "Step", "Tangent", "Variational",
+    "Watch", "finer", "follow", "open_ended",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from amends.climb import Adam
 from amends.curvature import Isotropic
-from amends.editors import Afresh, Mode, Step
+from amends.editors import Afresh, Mode, Relabel, Step
 from amends.errors import BadInput
 from amends.methods.base import Method
 from amends.methods.solvers import cg, checked
@@ -25,15 +25,19 @@ def fine_tune(
     pull: float = 0.0,
     learn: bool = False,
     kept: bool = True,
+    relabel: bool = False,
     seed: int = 0,
 ) -> Method:
-    """Goes on training on what is kept; with `learn`, on the query failures as well.
+    """Goes on training on what is kept; with `learn`, on the query failures as well. With `relabel` the
+    causes then come back under the label the model gives them by then, and it trains as long again.
 
     With `kept=False` on the failures alone, held near the start by `pull` (½ pull ‖θ − θ̂‖², the
     locality constraint of Zhu et al. 2020 as its Lagrangian)."""
     climb = Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed)
     if kept:
-        return Method(Data(pull), Mode(climb, climb), learn=learn)
+        return Method(Data(pull), Relabel(climb) if relabel else Mode(climb, climb), learn=learn)
+    if relabel:
+        raise BadInput("causes are relabelled for training on D; fine_tune; leave kept=True, or relabel=False")
     if not learn:
         raise BadInput("neither what is kept nor the failures are learned from; fine_tune; set kept or learn")
     return Method(Laplace(Isotropic(max(pull, 1e-12))), Mode(climb, climb), learn=True, forget=False)

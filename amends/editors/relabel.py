@@ -1,0 +1,36 @@
+"""Keep the causes, under the label the model gives them once it has forgotten theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from amends.climb import Climber
+from amends.factor import Factor
+from amends.params import Params
+from amends.posteriors import Posterior
+
+
+@dataclass(frozen=True)
+class Relabel:
+    """First without what is deleted, then with it again as the model now sees it."""
+
+    climb: Climber
+
+    def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
+        yield posterior
+        theta = posterior.mean
+        for mean in self.climb(posterior.times(factor), theta):
+            theta = mean
+            yield posterior.moved(theta, factor)
+        if len(factor.deleted):
+            for mean in self.climb(posterior.times(factor + _as_seen(factor.deleted, theta)), theta):
+                yield posterior.moved(mean, factor)
+
+
+def _as_seen(deleted: Factor, theta: Params) -> Factor:
+    """Inserted instead, with the model's own predictions for targets: other evidence, so under other ids."""
+    y = deleted.examples.y
+    said = deleted.network.likelihood.decide(deleted.outputs(theta)).to(y.device, y.dtype).reshape(y.shape)
+    examples = replace(deleted.examples.with_targets(said), ids=-1 - deleted.ids)
+    return replace(deleted, examples=examples, weights=-deleted.weights)
