@@ -24,7 +24,7 @@ from amends.neighbours import clusters, duplicates, votes
 from amends.params import Params
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
-from amends.search import Search
+from amends.search import Search, alike
 from amends.selection import fraction, top
 from amends.verdict import NOT, PARTLY, TELLING, Against, Judging, verdict_of
 
@@ -136,11 +136,15 @@ def repair(
     named = _groups(failed, start, group_by, seed)
     cut = Cut.of(failed, named, holdout, given.get("remaining"), seed)
     plan = Plan(identify_with, *_treatment(treat_with, learn, seed), _removal(remove, len(given["train"])), floor, seed)
+    asked = [cut.only(names) for names in _asked(group, named)]
+    _check(asked, holdout)
+    if plan.learning and not alike(given["train"], failed):
+        raise BadInput("labels of train and of the failures are of two kinds; learn; give both in one, or learn=False")
     rounds, theta, gone = [], start, np.zeros(0, dtype=np.int64)
     with Progress.shown(progress) as shown:
-        for names in _asked(group, named):
+        for part in asked:
             here = {k: replace(f, network=replace(f.network, params=theta)) for k, f in given.items()}
-            made = plan(here, tuple(kept), cut.only(names), gone, shown)
+            made = plan(here, tuple(kept), part, gone, shown)
             theta, gone = made.after, np.concatenate([gone, made.removed])
             rounds.append(made)
     made = rounds[0] if len(rounds) == 1 else _together(rounds)
@@ -166,7 +170,7 @@ def repair(
         "suspects": suspects.tolist(),
         "duplicates": duplicates(given["train"], gone),
         "identified_with": [h.row() for h in made.found.heard],
-        "warnings": list(_warnings(len(every.holdout), suspects)),
+        "warnings": list(_warnings(len(every.holdout), len(every.query), suspects)),
         "seed": seed,
     }
     for at, positions in (("fixed_at", every.holdout), ("broken_at", every.judge)):
@@ -267,7 +271,7 @@ class Plan:
         metrics, judging = sets.metrics(start, after, self.seed), sets.holdout if len(sets.holdout) else sets.query
         against = [Against(points[i], points[j], data, judging) for i, j in made.against]
         floors = made.floors.judged(points[0].remaining, self.floor, share(sets.remaining, start))
-        verdict, reason = verdict_of(metrics, floors, final, against, made.tried)
+        verdict, reason = verdict_of(metrics, floors, final, against, made.tried, made.safe)
         if verdict == NOT:
             after, final = start, None
         return Round(
@@ -302,6 +306,17 @@ def _asked(group: str | Sequence[str] | None, named: np.ndarray) -> list[set[str
     return [{name} for name in names]
 
 
+def _check(asked: list[Cut], holdout: float) -> None:
+    """A group is searched with and judged with, so it takes two."""
+    for cut in asked:
+        if not len(cut.query) or (holdout and not len(cut.holdout)):
+            at = np.concatenate([cut.query, cut.holdout])
+            raise BadInput(
+                f"{len(at)} failure(s) of {cut.named[at[0]]} cannot be split into query and holdout; group; "
+                "name another, or put it together with others by group_by"
+            )
+
+
 def _together(rounds: list[Round]) -> Round:
     """Several rounds in the words of one: repaired if all were, partly if some."""
     verdicts = [r.verdict for r in rounds]
@@ -311,13 +326,13 @@ def _together(rounds: list[Round]) -> Round:
     return replace(rounds[-1], verdict=verdict, reason=reason, p_value=p_value)
 
 
-def _warnings(holdout: int, suspects: np.ndarray) -> Iterator[str]:
+def _warnings(holdout: int, query: int, suspects: np.ndarray) -> Iterator[str]:
     if holdout < TELLING:
         yield f"{holdout} failures judge the repair, too few to be sure; failures; give {2 * TELLING} or more"
     if len(suspects):
         yield (
-            f"the labels of {len(suspects)} failures look wrong themselves; failures[{suspects[0]}] and others, see "
-            "metrics['suspects']; mend or drop them, so that nothing is removed for their sake"
+            f"{len(suspects)} of the {query} failures searched with seem to have a wrong label themselves, "
+            f"failures[{suspects[0]}] for one; metrics['suspects']; mend or drop them, and look at the others too"
         )
 
 

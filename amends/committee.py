@@ -63,14 +63,14 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A member on both halves: probabilities of the labels it was not shown."""
+    """Probabilities a member gives to the labels it was not shown."""
 
     failures: np.ndarray
     right: np.ndarray
 
     @property
     def balanced(self) -> float:
-        return float(self.failures.mean() + self.right.mean()) / 2
+        return float(np.mean([part.mean() for part in (self.failures, self.right) if len(part)]))
 
     @property
     def noise(self) -> float:
@@ -99,12 +99,22 @@ def decide(
     weights = _weights(trials)
     parts, edits = {}, {}
     for name, weight in weights.items():
-        if weight:
-            method = members[name]
+        if not weight:
+            continue
+        method = members[name]
+        counter = progress.counter(f"inserting the failures with {name}")
+        try:
             q = method.remember(train, held)
-            counter = progress.counter(f"inserting the failures with {name}")
             after = follow(method.editor(q, method.evidence(train, failures)), None, progress=counter)
             parts[name], edits[name] = (weight, method.score(q, after, train)), (q, after)
+        except (AmendsError, torch.OutOfMemoryError) as e:
+            refused[name] = e
+    if not parts:
+        raise next(iter(refused.values()))
+    trials = {name: t for name, t in trials.items() if name not in refused}
+    total = sum(weights[name] for name in parts)
+    weights = {name: weight / total if name in parts else 0.0 for name, weight in weights.items()}
+    parts = {name: (weights[name], scores) for name, (_, scores) in parts.items()}
     first = max(parts, key=lambda name: weights[name])
     q, edited = edits[first]
     raw = q.rows(train.per_example).mean(0) - edited.rows(train.per_example).mean(0)
@@ -154,7 +164,8 @@ def _trial(
     ):
         q = method.remember(train, None if held is None else held[holding])
         after = follow(method.editor(q, method.evidence(train, failures[shown])), None, progress=counter)
-        on_failures[unseen], on_right[judging] = _probabilities(q, after, failures[unseen], judges[judging])
+        here = _probabilities(q, after, failures[unseen], judges[judging])
+        on_failures[unseen], on_right[judging] = here.failures, here.right
     return Trial(on_failures, on_right)
 
 
@@ -171,7 +182,7 @@ def _halves(named: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarr
     yield b, a
 
 
-def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Factor) -> tuple[np.ndarray, np.ndarray]:
+def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Factor) -> Trial:
     """Of the labels, under the edited model; along a tangent, as far as it does most good."""
     moves = []
     for data in (failures, judges):
@@ -182,12 +193,13 @@ def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Fac
         unit = float(moves[0][2].abs().mean()) or 1.0
         sizes = tuple(size / unit for size in SIZES)
     found = [tuple(_probability(data, start + size * move) for data, start, move in moves) for size in sizes]
-    a, b = max(found, key=lambda pair: pair[0].mean() + pair[1].mean())
-    return a, b
+    return max((Trial(*pair) for pair in found), key=lambda trial: trial.balanced)
 
 
 def _probability(data: Factor, outputs: Tensor) -> np.ndarray:
     """Of each target, relative to the most its likelihood can give: a share from 0 to 1."""
+    if not len(data):
+        return np.zeros(0)
     likelihood = data.network.likelihood
     y = data.examples.y.to(outputs.device, outputs.dtype if data.examples.y.is_floating_point() else None)
     below = likelihood(outputs, y) - likelihood.ceiling(data.examples.y).to(outputs)

@@ -164,8 +164,11 @@ class Rule:
         return self.failures * point.query + (1 - self.failures) * point.guard
 
     def safe(self, point: CurvePoint) -> bool:
-        return (point.guard is None or point.guard >= self.least - ROUNDING) and all(
-            share >= low - ROUNDING for share, low in zip(point.kept, self.least_kept, strict=True)
+        """On average over the fits, and in the first, which is the one that would be handed back."""
+        return all(
+            (seen.guard is None or seen.guard >= self.least - ROUNDING)
+            and all(share >= low - ROUNDING for share, low in zip(seen.kept, self.least_kept, strict=True))
+            for seen in (point, point.fits[0])
         )
 
     def good(self, point: CurvePoint, points: Sequence[CurvePoint]) -> bool:

@@ -7,8 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from amends.curve import CAUSES, LEARNED, NOTHING_LEARNED, RANDOM, Curve, CurvePoint, Rule, share, sizes
+from amends.conflicts import groups
+from amends.curve import CAUSES, LEARNED, NOTHING_LEARNED, RANDOM, Curve, CurvePoint, Rule, noise, share, sizes
+from amends.data.splits import split
 from amends.errors import BadInput
+from amends.evaluation import predicted
 from amends.factor import Factor
 from amends.influence import Influence
 from amends.methods import Method
@@ -18,7 +21,14 @@ from amends.progress import Progress
 from amends.treatment import again, treated
 from amends.verdict import Floors, floors_of
 
+SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
 REFITS = 3  # of every point of the curve, where a treatment has random numbers
+
+
+def alike(a: Factor, b: Factor) -> bool:
+    """Whether targets are of one kind, so that the two can be learned together."""
+    y, z = a.examples.y, b.examples.y
+    return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,7 @@ class Made:
     points: list[CurvePoint]
     floors: Floors
     tried: bool
+    safe: bool = True  # whether any of the sizes keeps what worked
     final: int | None = None
     against: tuple[tuple[int, int], ...] = ()
 
@@ -79,36 +90,65 @@ class Search:
         say("control: as many removed at random")
         points += [curve.random(p.removed) for p in points[1:]]
         if chosen is None:
-            return Made(points, floors, bool(counts))
+            return Made(points, floors, bool(counts), any(rule.safe(p) for p in points if p.by == CAUSES))
         at = points.index(chosen)
         by_chance = next(i for i, p in enumerate(points) if p.by == RANDOM and p.removed == chosen.removed)
-        made = Made(points, floors, True, at, ((at, 0), (at, by_chance)))
-        if self.learning is False:
+        made = Made(points, floors, True, True, at, ((at, 0), (at, by_chance)))
+        if self.learning is False or not alike(train, self.found.failures):
             return made
         say("learning from the failures as well")
+        size = self._size_to_learn_with(chosen, points, rule)
+        if size is None:
+            return made
         learner = self._curve(self.method._replace(learn=True))
-        learned = learner.at(LEARNED, self.order[: chosen.removed])
+        learned = learner.at(LEARNED, self.order[:size])
         if not self.learning and not rule.safe(learned):
             return made
         points += [learned, learner.at(NOTHING_LEARNED, self.order[:0])]
         last = len(points) - 1
         return replace(made, final=last - 1, against=(*made.against, (last - 1, last)))
 
+    def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
+        """The chosen size or one below it, whichever fixes most failures when those are not the ones
+        learned from; None where only forgetting clearly fixes more, or what worked would suffer. All of
+        the query teaches more than the half tried here."""
+        best, size = (-1.0, chosen.removed) if self.learning else (chosen.query - noise(points), None)
+        sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
+        for k in sizes[-SMALLER:]:
+            halves = self._learned_by_halves(self.order[:k])
+            if rule.safe(halves) and halves.query > best:
+                best, size = halves.query, k
+        return size
+
+    def _learned_by_halves(self, causes: np.ndarray) -> CurvePoint:
+        """Learning from half of the query, looking at the other, and the other way round."""
+        query, method = self.found.failures, self.method._replace(learn=True)
+        a, b = split(groups(query, predicted(query, query.network.params)), 0.5, self.seed)
+        if not len(a) or not len(b):
+            a = b = np.arange(len(query))
+        fits = []
+        for shown, unseen in ((a, b), (b, a)):
+            theta = self._treated(causes, method, query[shown])
+            fits.append(replace(self._curve(method), query=query[unseen]).seen(theta))
+        return CurvePoint(LEARNED, len(causes), tuple(fits))
+
     def _curve(self, method: Method) -> Curve:
-        train, query = self.found.train, self.found.failures
+        query = self.found.failures
         refits = REFITS if again(method, 1) is not method else 1
 
         def treat(causes: np.ndarray, number: int) -> Params:
-            by = again(method, number)
-            all_gone = np.sort(np.concatenate([causes, self.gone]).astype(np.int64))
-            after = treated(train, all_gone, query, self.guard, by, self.progress, self.keep, self.remembered)
-            if isinstance(after, Ensemble) and after.centre is None:
-                raise BadInput(
-                    "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
-                )
-            return after.mean
+            return self._treated(causes, again(method, number), query)
 
         return Curve(treat, refits, self.order, query, self.guard, self.keep, self.seed)
+
+    def _treated(self, causes: np.ndarray, method: Method, query: Factor) -> Params:
+        gone = np.sort(np.concatenate([causes, self.gone]).astype(np.int64))
+        after = treated(self.found.train, gone, query, self.guard, method, self.progress, self.keep, self.remembered)
+        if isinstance(after, Ensemble) and after.centre is None:
+            raise BadInput(
+                "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
+            )
+        return after.mean
 
     @cached_property
     def remembered(self) -> Posterior:

@@ -112,7 +112,7 @@ class Judging:
 
     def calibration(self, start: Params, after: Params) -> dict[str, Any] | None:
         """Before and after, with failures and right examples in the proportion the user gave."""
-        if self.remaining is None or not len(self.remaining) or not len(self.failed):
+        if self.remaining is None or not all(len(f) and class_targets(f) for f in (self.failed, self.remaining)):
             return None
         mixed = (self.failures / len(self.failed)) * self.failed
         mixed = mixed + (self.right_ones / len(self.remaining)) * self.remaining
@@ -139,7 +139,12 @@ class Against:
 
 
 def verdict_of(
-    metrics: dict[str, Any], floors: Floors, chosen: CurvePoint | None, against: list[Against], tried: bool
+    metrics: dict[str, Any],
+    floors: Floors,
+    chosen: CurvePoint | None,
+    against: list[Against],
+    tried: bool,
+    safe: bool = True,
 ) -> tuple[str, str]:
     """In words, from what was not searched with.
 
@@ -152,13 +157,18 @@ def verdict_of(
         return NOT, "all of the failures are right already; were failures and remaining swapped?"
     if not tried:
         return NOT, "no training example stands against these failures: the data does not explain them"
+    if chosen is None and safe:
+        return (
+            NOT,
+            "no number of removed examples gains over removing nothing: the data does not explain these failures",
+        )
     if chosen is None:
         return NOT, f"no number of removed examples keeps {floors.guard:.3f} of remaining and every set to keep right"
     if rest is not None and rest["n"]:
         noise = floors.slack * (max(0.0, floors.judge * (1 - floors.judge)) / rest["n"]) ** 0.5
         if rest["after"] < floors.judge - noise - ROUNDING:
             return NOT, f"only {rest['after']:.3f} of remaining would stay right, below {floors.judge:.3f}"
-    for i, (after, least) in enumerate(zip(chosen.kept, floors.keep, strict=True)):
+    for i, (after, least) in enumerate(zip(chosen.fits[0].kept, floors.keep, strict=True)):
         if after < least - ROUNDING:
             return NOT, f"only {after:.3f} of keep[{i}] would stay right, below {least:.3f}"
     if metrics["overall"]["after"] <= metrics["overall"]["before"] or judged["after"] <= judged["before"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,9 @@ import torch
 from amends.curve import CAUSES, NOTHING, RANDOM, Curve, CurvePoint, Fit, Rule, judged, noise, sizes
 from amends.evaluation import right
 from amends.likelihoods import Categorical
+from amends.methods import ewc, fine_tune, newton, retrain
 from amends.network import Network
+from amends.treatment import again
 from tests.conftest import classification, factor
 
 
@@ -193,6 +197,26 @@ def test_every_refit_has_the_same_causes_and_other_random_numbers():
     nothing = curve.nothing()
     assert (nothing.by, nothing.removed, nothing.query) == (NOTHING, 0, pytest.approx(0.1))
     assert asked[3:] == [([], number) for number in range(3)]
+
+
+def test_a_treatment_is_made_again_with_other_random_numbers():
+    tuned = fine_tune(rate=0.01, seed=5)
+    assert again(tuned, 0) is tuned
+    seeds = [again(tuned, number).editor.climb.seed for number in range(3)]
+    assert seeds[0] == 5
+    assert len(set(seeds)) == 3
+    other = again(tuned, 1)
+    assert replace(other.editor.climb, seed=5) == tuned.editor.climb
+    assert other.editor.unlearn.seed == seeds[1]
+    assert other.remember is tuned.remember
+    fresh = again(retrain(seed=5), 1).editor
+    assert fresh.seed != 5
+    assert fresh.climb.seed != 5
+
+
+def test_a_treatment_without_random_numbers_is_the_very_same():
+    for method in (newton(), ewc()):
+        assert again(method, 1) is method
 
 
 def test_random_controls_are_drawn_anew_for_each_refit():

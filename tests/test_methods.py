@@ -64,6 +64,24 @@ def test_fine_tuning_on_failures_alone_is_held_by_its_pull():
         methods.fine_tune(kept=False)
 
 
+def test_relabelled_causes_are_learned_as_the_model_then_sees_them():
+    """First the optimum of D∖C, then that of D with the labels it gives C."""
+    x, y, network = classification(n=80)
+    causes = np.arange(12)
+    method = methods.fine_tune(rate=0.05, epochs=300, batch=80)
+    without = amends.treat(plain(network), (x, y), causes, method=method)
+    again = amends.treat(plain(network), (x, y), causes, method=methods.fine_tune(0.05, 300, 80, relabel=True))
+    seen = y.clone()
+    seen[:12] = without(x[:12]).argmax(1)
+    assert (seen != y).any()
+    for model, targets, least, most in ((again, seen, 0.0, 1e-3), (without, seen, 1e-2, 1e9)):
+        grads = torch.autograd.grad(nn.functional.cross_entropy(model(x), targets), list(model.parameters()))
+        assert least <= max(float(g.abs().max()) for g in grads) < most
+    assert torch.equal(y, classification(n=80)[1])
+    with pytest.raises(BadInput, match="leave kept=True"):
+        methods.fine_tune(kept=False, learn=True, relabel=True)
+
+
 def test_newton_s_line_search_takes_the_best_size_the_guard_allows():
     x, y, network, _ = at_optimum()
     data = factor(network, x, y)
