@@ -439,6 +439,45 @@ def test_ten_failures_are_searched_and_judged_with(planted):
     assert wrong[found.influence.top(10)].mean() > 3 * wrong.mean()
 
 
+# --- one kind of failure at a time -----------------------------------------------------------------------
+
+
+def test_one_group_is_repaired_and_the_other_left_alone(planted):
+    """The causes are the labels that stand against that group."""
+    _net, (_, given), *_, wrong = planted
+    result = amends.repair(*planted[:4], group="1→7")
+    m = result.metrics
+    assert result.verdict != "not repaired", result
+    assert m["rounds"][0]["groups"] == ["1→7"]
+    assert m["holdout"]["n"] == m["groups"]["1→7"]["n"] < sum(row["n"] for row in m["groups"].values())
+    assert m["groups"]["1→7"]["after"] > 0.4 > m["groups"]["9→4"]["after"]
+    assert (given[result.removed] == 7).double().mean() > 0.7
+    assert wrong[result.removed].mean() > 0.5
+    assert set(result.causes["group"]) <= {"1→7", ""}
+
+
+def test_groups_are_repaired_in_the_order_given(planted):
+    """Each from where the last ended, and what was removed stays removed."""
+    options = {"remove": 10, "identify_with": amends.methods.ewc(), "learn": False}
+    both = amends.repair(*planted[:4], group=["9→4", "1→7"], **options)
+    first = amends.repair(*planted[:4], group="9→4", **options)
+    assert [r["groups"] for r in both.metrics["rounds"]] == [["9→4"], ["1→7"]]
+    assert both.metrics["rounds"][0] == first.metrics["rounds"][0]
+    assert list(both.removed[: len(first.removed)]) == list(first.removed)
+    assert len(set(both.removed)) == len(both.removed) == both.metrics["removed"] == len(both.causes)
+    assert list(both.causes["rank"]) == list(range(1, len(both.removed) + 1))
+    assert both.metrics["holdout"]["n"] == sum(both.metrics["groups"][g]["n"] for g in ("9→4", "1→7"))
+
+
+def test_sets_to_keep_may_have_names(planted):
+    net, train, failures, (x, y) = planted[:4]
+    zeros = x[y == 0], y[y == 0]
+    result = amends.repair(
+        net, train, failures, (x, y), keep={"zeros": zeros}, identify_with=amends.methods.ewc(), remove=5
+    )
+    assert result.metrics["keep"]["keep['zeros']"]["before"] == 1.0
+
+
 # --- odd worlds ------------------------------------------------------------------------------------------
 
 
