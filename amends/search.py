@@ -110,9 +110,11 @@ class Search:
 
     def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
         """The chosen size or one below it, whichever fixes most failures when those are not the ones
-        learned from; None where only forgetting clearly fixes more, or what worked would suffer. All of
-        the query teaches more than the half tried here."""
-        best, size = (-1.0, chosen.removed) if self.learning else (chosen.query - noise(points), None)
+        learned from; None where only forgetting fixes more, by more than noise or the standard error of
+        a share of the query, or where what worked would suffer. All of the query teaches more than the
+        half tried here, and the chosen size was the best of several."""
+        spread = max(noise(points), 0.5 / len(self.found.failures) ** 0.5)
+        best, size = (-1.0, chosen.removed) if self.learning else (chosen.query - spread, None)
         sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
         for k in sizes[-SMALLER:]:
             halves = self._learned_by_halves(self.order[:k])
