@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amends import curvature, data, errors, likelihoods, methods
-    from amends.algorithm import Repair, repair
+    from amends.algorithm import Groups, Repair, repair
     from amends.influence import Influence, identify
     from amends.treatment import treat
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Groups": "amends.algorithm",
     "Influence": "amends.influence",
     "identify": "amends.influence",
     "Repair": "amends.algorithm",
@@ -29,7 +30,7 @@ _HOME = {
 _ROOMS = ("curvature", "data", "errors", "likelihoods", "methods")
 
 __all__ = [
-    "Influence", "Repair", "__version__", "curvature", "data", "errors", "identify", "likelihoods", "methods",
+    "Groups", "Influence", "Repair", "__version__", "curvature", "data", "errors", "identify", "likelihoods", "methods",
     "repair", "treat",
 ]  # fmt: skip
 

@@ -53,6 +53,11 @@ class Repair:
     def verdict(self) -> str:
         return self.metrics["verdict"]
 
+    @property
+    def query_positions(self) -> np.ndarray:
+        """Of the given failures, those that were searched with."""
+        return np.concatenate([r.query for r in self.rounds])
+
     @cached_property
     def causes(self) -> pd.DataFrame:
         """The causes C, most harmful first; `conflicts_with` holds positions in the given failures."""
@@ -95,6 +100,15 @@ class Repair:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """For `group_by`: how failures are grouped (None, "clusters", or a name for each), and which of the
+    groups to repair: `only` one, or several one after the other; all of them at once where it is None."""
+
+    by: Any = None
+    only: str | Sequence[str] | None = None
+
+
 @entry
 def repair(
     model: nn.Module,
@@ -108,7 +122,6 @@ def repair(
     remove: int | float | None = None,
     holdout: float = 0.5,
     group_by: Any = None,
-    group: str | Sequence[str] | None = None,
     keep: Any = (),
     floor: float | None = None,
     likelihood: Any = None,
@@ -124,8 +137,8 @@ def repair(
     a count, a share of train, or None to let a curve over the query decide. `learn` also learns from
     the query (True), only forgets (False), or learns unless what worked would suffer (None). Failures
     are grouped by (true, predicted), in "clusters" of the model's features, or as `group_by` names
-    each; `group` repairs one of the groups alone, or several one after the other. `keep` are further
-    labelled sets, in a dict or a sequence, whose accuracy must hold.
+    each; `group_by=Groups(only="1→7")` repairs one of the groups alone, or several one after the
+    other. `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold.
     """
     kept = {f"keep[{name!r}]": k for name, k in keep.items()} if isinstance(keep, Mapping) else {
         f"keep[{i}]": k for i, k in enumerate(keep)
@@ -133,10 +146,11 @@ def repair(
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining, **kept)
     seed = whole(seed)
     failed, start = given["failures"], given["train"].network.params
-    named = _groups(failed, start, group_by, seed)
+    wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
+    named = _groups(failed, start, wanted.by, seed)
     cut = Cut.of(failed, named, holdout, given.get("remaining"), seed)
     plan = Plan(identify_with, *_treatment(treat_with, learn, seed), _removal(remove, len(given["train"])), floor, seed)
-    asked = [cut.only(names) for names in _asked(group, named)]
+    asked = [cut.only(names) for names in _asked(wanted.only, named)]
     _check(asked, holdout)
     if plan.learning and not alike(given["train"], failed):
         raise BadInput("labels of train and of the failures are of two kinds; learn; give both in one, or learn=False")
@@ -148,7 +162,7 @@ def repair(
             theta, gone = made.after, np.concatenate([gone, made.removed])
             rounds.append(made)
     made = rounds[0] if len(rounds) == 1 else _together(rounds)
-    every = cut.only({name for r in rounds for name in r.groups} if group is not None else None)
+    every = cut.only({name for r in rounds for name in r.groups} if wanted.only is not None else None)
     sets = every.sets(given)
     classes = sets.classes(start, theta)
     worse = harmed(classes)
@@ -292,17 +306,17 @@ class Plan:
         )
 
 
-def _asked(group: str | Sequence[str] | None, named: np.ndarray) -> list[set[str] | None]:
+def _asked(only: str | Sequence[str] | None, named: np.ndarray) -> list[set[str] | None]:
     """The groups of each round, in the order given."""
-    if group is None:
+    if only is None:
         return [None]
     known = sorted(set(named.astype(str)))
-    names = [group] if isinstance(group, str) else list(group)
+    names = [only] if isinstance(only, str) else list(only)
     for name in names:
         if name not in known:
-            raise BadInput(f"no failure is in the group {name!r}; group; there are {', '.join(known)}")
+            raise BadInput(f"no failure is in the group {name!r}; group_by; there are {', '.join(known)}")
     if not names or len(set(names)) < len(names):
-        raise BadInput(f"group is {names}; group; name one or more, each once")
+        raise BadInput(f"only is {names}; group_by; name one or more, each once")
     return [{name} for name in names]
 
 
@@ -312,8 +326,8 @@ def _check(asked: list[Cut], holdout: float) -> None:
         if not len(cut.query) or (holdout and not len(cut.holdout)):
             at = np.concatenate([cut.query, cut.holdout])
             raise BadInput(
-                f"{len(at)} failure(s) of {cut.named[at[0]]} cannot be split into query and holdout; group; "
-                "name another, or put it together with others by group_by"
+                f"{len(at)} failure(s) of {cut.named[at[0]]} cannot be split into query and holdout; group_by; "
+                "name another group, or put it together with others"
             )
 
 

@@ -445,7 +445,7 @@ def test_ten_failures_are_searched_and_judged_with(planted):
 def test_one_group_is_repaired_and_the_other_left_alone(planted):
     """The causes are the labels that stand against that group."""
     _net, (_, given), *_, wrong = planted
-    result = amends.repair(*planted[:4], group="1→7")
+    result = amends.repair(*planted[:4], group_by=amends.Groups(only="1→7"))
     m = result.metrics
     assert result.verdict != "not repaired", result
     assert m["rounds"][0]["groups"] == ["1→7"]
@@ -459,8 +459,8 @@ def test_one_group_is_repaired_and_the_other_left_alone(planted):
 def test_groups_are_repaired_in_the_order_given(planted):
     """Each from where the last ended, and what was removed stays removed."""
     options = {"remove": 10, "identify_with": amends.methods.ewc(), "learn": False}
-    both = amends.repair(*planted[:4], group=["9→4", "1→7"], **options)
-    first = amends.repair(*planted[:4], group="9→4", **options)
+    both = amends.repair(*planted[:4], group_by=amends.Groups(only=["9→4", "1→7"]), **options)
+    first = amends.repair(*planted[:4], group_by=amends.Groups(only="9→4"), **options)
     assert [r["groups"] for r in both.metrics["rounds"]] == [["9→4"], ["1→7"]]
     assert both.metrics["rounds"][0] == first.metrics["rounds"][0]
     assert list(both.removed[: len(first.removed)]) == list(first.removed)
@@ -519,11 +519,11 @@ def test_a_group_that_cannot_be_split_is_named():
     net, train, failures, remaining = lines()
     names = ["one"] + ["rest"] * 29
     with pytest.raises(BadInput, match=r"1 failure\(s\) of one cannot be split"):
-        amends.repair(net, train, failures, remaining, group_by=names, group="one", **QUICK)
-    with pytest.raises(BadInput, match="no failure is in the group 'none'; group; there are one, rest"):
-        amends.repair(net, train, failures, remaining, group_by=names, group="none", **QUICK)
+        amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, "one"), **QUICK)
+    with pytest.raises(BadInput, match="no failure is in the group 'none'; group_by; there are one, rest"):
+        amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, "none"), **QUICK)
     with pytest.raises(BadInput, match="each once"):
-        amends.repair(net, train, failures, remaining, group_by=names, group=["rest", "rest"], **QUICK)
+        amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, ["rest", "rest"]), **QUICK)
 
 
 def test_a_floor_holds_in_the_model_handed_back():
