@@ -175,7 +175,7 @@ def repair(
         "learned": any(r.learned for r in rounds),
         "controls": made.controls,
         "curve": [p.row() for p in made.points],
-        "groups": every.by_group(given, named, start, theta),
+        "groups": every.by_group(given, start, theta),
         "rounds": [r.row() for r in rounds],
         "classes": classes,
         "harmed": worse,
@@ -196,7 +196,7 @@ def repair(
 @dataclass(frozen=True, eq=False)
 class Cut:
     """Positions: of the failures searched with and judged with, of others that are only shown; of the
-    right examples that guard and that judge. With how many of either the user gave."""
+    right examples that guard and that judge; and the group of every failure."""
 
     query: np.ndarray
     holdout: np.ndarray
@@ -224,10 +224,10 @@ class Cut:
             failures=len(failed), right_ones=0 if rest is None else len(rest),
         )  # fmt: skip
 
-    def by_group(self, given: dict[str, Factor], named: np.ndarray, start: Params, after: Params) -> dict[str, Any]:
+    def by_group(self, given: dict[str, Factor], start: Params, after: Params) -> dict[str, Any]:
         """Every group of the holdout, also those that were not repaired."""
         at = np.concatenate([self.holdout, self.others])
-        return by_label(named[at], *(right(given["failures"][at], theta) for theta in (start, after)))
+        return by_label(self.named[at], *(right(given["failures"][at], theta) for theta in (start, after)))
 
 
 @dataclass(frozen=True, eq=False)

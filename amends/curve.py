@@ -129,7 +129,7 @@ class Curve:
     def random(self, size: int) -> CurvePoint:
         """The same number, drawn without looking, another draw for each fit: what removing anything would do."""
         rng = np.random.default_rng([self.seed, 77, size])
-        drawn = [rng.permutation(len(self.order))[:size] for _ in range(self.refits)]
+        drawn = [rng.permutation(np.sort(self.order))[:size] for _ in range(self.refits)]
         return CurvePoint(RANDOM, size, tuple(self.fit(causes, i) for i, causes in enumerate(drawn)))
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from amends.curvature.kinds import slope
 from amends.data.examples import Inputs
 from amends.errors import NonFinite, NotConverged
 from amends.factor import Factor
-from amends.likelihoods import Likelihood
 from amends.posteriors import Posterior
 
 
@@ -33,18 +33,11 @@ def label_part(before: Posterior, after: Posterior, train: Factor) -> Tensor:
 
     def of(x: Inputs, y: Tensor) -> Tensor:
         old, new = (q.rows(lambda theta: network.outputs(theta, x)) for q in (before, after))
-        parts = [_slope(network.likelihood, f, y) * (f - g) for f, g in zip(old, new, strict=True)]
+        y = y.to(old.dtype) if y.is_floating_point() else y
+        parts = [slope(network.likelihood, f, y) * (f - g) for f, g in zip(old, new, strict=True)]
         return torch.stack(parts).flatten(2).sum(2).mean(0)
 
     return train.map(of)
-
-
-def _slope(likelihood: Likelihood, outputs: Tensor, y: Tensor) -> Tensor:
-    """∇ log p(y|f) of every example."""
-    with torch.enable_grad():
-        leaf = outputs.detach().requires_grad_()
-        y = y.to(leaf.dtype) if y.is_floating_point() else y
-        return torch.autograd.grad(likelihood(leaf, y).sum(), leaf)[0]
 
 
 def predictive(before: Posterior, after: Posterior, train: Factor, *, least_effective: float = 0.05) -> Tensor:

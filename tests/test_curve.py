@@ -242,6 +242,14 @@ def test_random_controls_reach_all_of_train():
     assert counts.max() < 20  # of 30 draws, 9 expected
 
 
+def test_random_controls_draw_only_what_may_be_removed():
+    """Not what an earlier round has removed already, wherever in train it stands."""
+    curve, asked = scripted({12: 0.5}, refits=30)
+    left = curve.order[curve.order >= 10]
+    replace(curve, order=left).random(12)
+    assert set().union(*(causes for causes, _ in asked)) == set(left.tolist())
+
+
 def world():
     x, y, network = classification(n=120)
     data, other = factor(network, x, y), {k: v + 0.3 * torch.sin(v * 9) for k, v in network.params.items()}

@@ -33,7 +33,7 @@ def check_measure(kind: Any, prior: Any, damping: Any) -> None:
         raise BadInput(f"kind is {kind!r}; curvature; pass an object: GGN(), Empirical() or Sampled()")
 
 
-def _score(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> Tensor:
+def slope(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> Tensor:
     """∇ log p(y | outputs) with respect to the outputs, one row an example."""
     with torch.enable_grad():
         leaf = outputs.detach().requires_grad_()
@@ -46,7 +46,7 @@ class Empirical:
 
     def probe(self, factor: Factor) -> Probe:
         def vectors(outputs: Tensor, targets: Tensor, at: slice) -> Iterator[Tensor]:
-            yield _score(factor.network.likelihood, outputs, targets)
+            yield slope(factor.network.likelihood, outputs, targets)
 
         return vectors
 
@@ -69,7 +69,7 @@ class Sampled:
                 noise.append(torch.rand(shape, generator=generator, dtype=torch.float64))
             for row in noise[0]:
                 labels = likelihood.sample(outputs, row[at].to(outputs.device, outputs.dtype))
-                yield _score(likelihood, outputs, labels) / self.draws**0.5
+                yield slope(likelihood, outputs, labels) / self.draws**0.5
 
         return vectors
 
