@@ -147,6 +147,13 @@ def by_label(names: np.ndarray, before: np.ndarray, after: np.ndarray) -> dict[s
     return rows
 
 
+def confusion(data: Factor, theta: Params, classes: int) -> np.ndarray:
+    """How many of each true class (rows) are called each class (columns)."""
+    table = np.zeros((classes, classes), dtype=np.int64)
+    np.add.at(table, (given(data), predicted(data, theta)), 1)
+    return table
+
+
 def harmed(rows: dict[str, dict[str, Any]], least: float = 0.05) -> list[str]:
     """The names `by_label` shows to have got worse beyond chance, the largest fall first.
 

@@ -14,6 +14,7 @@ from amends.evaluation import (
     by_label,
     calibration,
     class_targets,
+    confusion,
     interval,
     mcnemar,
     overall,
@@ -26,6 +27,7 @@ from amends.params import Params
 REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
 FLOOR = 0.01  # what `remaining` may lose against the control that removes nothing, when the user does not say
 ENOUGH = 0.5  # share of the holdout failures that must be right for "repaired"
+MOST_CLASSES = 100  # a table of more is no longer read
 TELLING = 20  # with fewer failures to judge with, a test says little either way, and the verdict says that
 
 
@@ -101,10 +103,29 @@ class Judging:
             "broken_at": [] if r is None else np.flatnonzero(r.before & ~r.after).tolist(),
         }
 
+    @cached_property
+    def of_classes(self) -> list[Factor]:
+        """What was judged, holdout and remaining, where its targets are classes; else nothing."""
+        sets = [f for f in (self.failed, self.remaining) if f is not None and len(f)]
+        return sets if all(class_targets(f) for f in sets) else []
+
+    def confusion(self, start: Params, after: Params) -> dict[str, Any]:
+        """Of what was judged, rows true and columns predicted; nothing where there are no classes or too many."""
+        sets = self.of_classes
+        count = sets[0].outputs(start).shape[-1] if sets else 0
+        if not 0 < count <= MOST_CLASSES:
+            return {}
+        names = list(getattr(sets[0].examples, "classes", ()))
+        before, now = (sum(confusion(f, theta, count) for f in sets) for theta in (start, after))
+        shown = names if len(names) == count else [str(k) for k in range(count)]
+        return {
+            "confusion": {"classes": shown, "before": np.asarray(before).tolist(), "after": np.asarray(now).tolist()}
+        }
+
     def classes(self, start: Params, after: Params) -> dict[str, dict[str, Any]]:
         """Every class of what was judged, holdout and remaining together; nothing where there are none."""
-        sets = [f for f in (self.failed, self.remaining) if f is not None and len(f)]
-        if not sets or not all(class_targets(f) for f in sets):
+        sets = self.of_classes
+        if not sets:
             return {}
         names = np.concatenate([f.examples.y.cpu().numpy() for f in sets])
         before, now = (np.concatenate([right(f, theta) for f in sets]) for theta in (start, after))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 
 from amends import methods, selection
 from amends.baselines import Oracle, Random
@@ -22,6 +22,7 @@ from amends.evaluation import (
     average_precision,
     by_label,
     calibration,
+    confusion,
     harmed,
     interval,
     mcnemar,
@@ -33,7 +34,7 @@ from amends.likelihoods import Categorical, Custom
 from amends.network import Network
 from amends.posteriors import Gaussian
 from amends.ratio import log_density_ratio
-from tests.conftest import factor, regression
+from tests.conftest import classification, factor, regression
 
 
 def test_ranking_figures():
@@ -188,6 +189,16 @@ def test_calibration_is_for_classes():
     assert calibration(soft, theta) is None
     with pytest.raises(BadInput, match="bins is 0; calibration"):
         calibration(data, theta, bins=0)
+
+
+def test_confusion_has_the_truth_in_rows():
+    x, y, network = classification(n=80)
+    table = confusion(factor(network, x, y), network.params, 4)
+    with torch.no_grad():
+        said = network.module(x).argmax(1)
+    assert table.tolist() == confusion_matrix(y, said, labels=range(4)).tolist()
+    assert table.tolist() != table.T.tolist()
+    assert table[3].sum() == 0
 
 
 def changed(**counts):
