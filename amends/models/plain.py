@@ -1,0 +1,91 @@
+"""A module made by the user's own function, with weights from a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module, invalidate_caches
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from amends.errors import BadInput, first_line
+from amends.models.loaded import Loaded, write_weights
+from amends.models.weights import put_weights, read_weights
+
+
+def load_plain(function: str, options: Mapping[str, Any], weights: str | Path | None, folder: Path) -> Loaded:
+    """`function` is called with `options` and returns the network; weights may already be in it."""
+    with importable(folder):
+        make = _found(function, folder)
+        try:
+            model = make(**options)
+        except Exception as e:
+            raise BadInput(f"it raised {type(e).__name__}: {first_line(e)}; function {function}; check it") from e
+    if not isinstance(model, nn.Module):
+        raise BadInput(
+            f"it returns a {type(model).__name__}, expected a torch.nn.Module; function {function}; return the network"
+        )
+    source = getattr(sys.modules.get(make.__module__), "__file__", None)
+    files = [Path(source)] if source else []
+    if weights is not None:
+        path = folder / weights
+        put_weights(model, read_weights(path), f"weights {path}")
+        files.append(path)
+    return Loaded(model=model, write=write_weights, files=tuple(files))
+
+
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """Modules of `folder` can be imported, and nothing is written beside them."""
+    path, written = list(sys.path), sys.dont_write_bytecode
+    sys.path.insert(0, str(folder.resolve()))
+    sys.dont_write_bytecode = True
+    invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:], sys.dont_write_bytecode = path, written
+
+
+def _found(function: str, folder: Path) -> Callable[..., Any]:
+    module, colon, name = function.partition(":")
+    if not colon or not module or not name:
+        raise BadInput(f"function is {function!r}; function; give package.module:function")
+    _forget_another(module.partition(".")[0], folder)
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as e:
+        raise BadInput(f"{first_line(e)}; function {function}; it is looked for in {folder.resolve()}") from e
+    except Exception as e:
+        raise BadInput(
+            f"importing {module} raised {type(e).__name__}: {first_line(e)}; function {function}; check it"
+        ) from e
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise BadInput(f"{module} has no {name}; function {function}; check the name")
+        found = getattr(found, part)
+    if not callable(found):
+        raise BadInput(f"{name} is a {type(found).__name__}; function {function}; give a function or a class")
+    return found
+
+
+def _forget_another(top: str, folder: Path) -> None:
+    """A module of the same name that another folder left behind gives way; one that is installed does not."""
+    cached = sys.modules.get(top)
+    here = PathFinder.find_spec(top, [str(folder.resolve())])
+    if cached is None or here is None or _origin(here) == _origin(cached.__spec__):
+        return
+    installed = PathFinder.find_spec(top, sys.path[1:])
+    if top in sys.builtin_module_names or (installed is not None and _origin(installed) == _origin(cached.__spec__)):
+        raise BadInput(f"{top} is also the name of an installed module; function {top}; rename the file")
+    for name in [n for n in sys.modules if n == top or n.startswith(f"{top}.")]:
+        del sys.modules[name]
+
+
+def _origin(spec: Any) -> Any:
+    """Where it comes from; a package without __init__.py is known by its folders."""
+    return spec and (spec.origin or tuple(spec.submodule_search_locations or ()))
