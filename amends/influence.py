@@ -19,6 +19,7 @@ from amends.factor import Factor
 from amends.methods import BY_NAME, Default, Method, Scorer
 from amends.methods import scores as scores_from_elsewhere
 from amends.methods.base import Score
+from amends.params import Params
 from amends.posteriors import Gaussian, Point, Posterior
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
@@ -55,6 +56,32 @@ def finite(values: Tensor, what: str, name: str) -> np.ndarray:
     return array
 
 
+@dataclass(frozen=True, eq=False)
+class Identified:
+    """An influence without model and data: what a run folder holds, and all it takes to go on from it."""
+
+    scores: np.ndarray
+    raw: np.ndarray
+    before: np.ndarray
+    edited: Params | None = None
+    heard: tuple[Heard, ...] = ()
+    unseen: np.ndarray | None = None
+
+    def of(self, train: Factor, failures: Factor) -> Influence:
+        """Together again with the data it was found on."""
+        told = len(failures) if self.unseen is None else len(self.unseen)
+        if (len(self.scores), told) != (len(train), len(failures)):
+            raise BadInput(
+                f"scores of {len(self.scores)} examples from {told} failures, but train has {len(train)} and "
+                f"{len(failures)} failures are searched with; identify_with; pass the sets it was made for"
+            )
+        start = Point(train.network.params)
+        edited = None if self.edited is None else Point(train.network.weights({**start.mean, **self.edited}, "edited"))
+        return Influence(
+            self.scores, self.raw, self.before, train, failures, start, edited, self.heard, self.unseen
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Influence:
     """Scores of D, in its order: higher is more harmful to the failures.
@@ -76,6 +103,12 @@ class Influence:
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    @property
+    def identified(self) -> Identified:
+        """What is worth keeping of it."""
+        edited = None if self.edited is None else self.edited.mean
+        return Identified(self.scores, self.raw, self.before, edited, self.heard, self.unseen)
 
     def __repr__(self) -> str:
         first = ", ".join(f"{i}: {self.scores[i]:.3g}" for i in np.argsort(-self.scores, kind="stable")[:5])
@@ -134,11 +167,13 @@ def identified(
     train: Factor,
     failures: Factor,
     remaining: Factor | None,
-    method: Method | Scorer | Default | ArrayLike | None,
+    method: Method | Scorer | Default | Identified | ArrayLike | None,
     seed: int,
     progress: Progress,
 ) -> Influence:
     """`identify`, once model and data have been made into evidence."""
+    if isinstance(method, Identified):
+        return method.of(train, failures)
     if isinstance(method, list) or hasattr(method, "__array__"):
         method = scores_from_elsewhere(method)
     theta = train.network.params

@@ -63,12 +63,17 @@ class Search:
     seed: int
     progress: Progress
     gone: np.ndarray  # what an earlier repair of another group removed, and stays removed
+    chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
 
     @cached_property
     def order(self) -> np.ndarray:
-        """What may be removed, most harmful first."""
+        """What may be removed: what the user picked, then the others, each most harmful first."""
         order = np.argsort(-self.found.scores, kind="stable")
-        return order[~np.isin(order, self.gone)]
+        order = order[~np.isin(order, self.gone)]
+        if self.chosen is None:
+            return order
+        picked = np.isin(order, self.chosen)
+        return np.concatenate([order[picked], order[~picked]])
 
     def __call__(self, asked: int | None) -> Made:
         train, start, say = self.found.train, self.found.train.network.params, self.progress.say

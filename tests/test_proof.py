@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import torch
 from scipy import stats
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.autograd.forward_ad import unpack_dual
 from torch.utils.data import Dataset
@@ -19,44 +18,16 @@ from torch.utils.data import Dataset
 import amends
 from amends.algorithm import _suspects
 from amends.curve import CAUSES, LEARNED, NOTHING, NOTHING_LEARNED, RANDOM, CurvePoint, Fit, Rule
-from amends.data import flip_labels, split
+from amends.data import split
 from amends.errors import BadInput
 from amends.evaluation import harmed, paired
 from amends.prepare import prepare
-
-TRAIN, POOL = 300, 500
-TRAINED = slice(0, TRAIN)
+from tests.worlds import TRAIN, TRAINED, digits, learned, planted_digits, right, sorted_out
 
 
 @pytest.fixture(scope="module")
 def pixels():
-    images, labels = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(images))[: TRAIN + POOL]
-    return torch.tensor(images[order] / 16, dtype=torch.float32), torch.tensor(labels[order])
-
-
-def learned(x, y, seed=0):
-    """A small net that has seen every example forty times."""
-    torch.manual_seed(seed)
-    net = nn.Sequential(nn.Linear(x.shape[1], 32), nn.ReLU(), nn.Linear(32, 10))
-    optimiser = torch.optim.Adam(net.parameters(), lr=5e-3)
-    for _ in range(40):
-        for batch in torch.randperm(len(x)).split(64):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
-            optimiser.step()
-    return net.eval()
-
-
-def right(net, data):
-    with torch.no_grad():
-        return (net(data[0]).argmax(1) == data[1]).numpy()
-
-
-def sorted_out(net, x, y):
-    """What it gets wrong of the rest, and what it gets right."""
-    ok = torch.tensor(right(net, (x[TRAIN:], y[TRAIN:])))
-    return tuple((x[TRAIN:][part], y[TRAIN:][part]) for part in (~ok, ok))
+    return digits()
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +38,8 @@ def clean(pixels):
 
 
 @pytest.fixture(scope="module")
-def planted(pixels):
-    """Nearly half of the training 1s are called 7, and of the 9s 4."""
-    x, y = pixels
-    given, wrong = flip_labels(y[TRAINED].numpy(), {(1, 7): 0.45, (9, 4): 0.45}, 0)
-    net = learned(x[TRAINED], torch.tensor(given))
-    return net, (x[TRAINED], torch.tensor(given)), *sorted_out(net, x, y), wrong
+def planted():
+    return planted_digits()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,52 @@
+"""Real models that fail for a known reason, small enough for a test."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+from amends.data import flip_labels
+
+TRAIN, POOL = 300, 500
+TRAINED = slice(0, TRAIN)
+
+
+def digits():
+    """800 of scikit-learn's 8x8 digits, in a fixed order."""
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(images))[: TRAIN + POOL]
+    return torch.tensor(images[order] / 16, dtype=torch.float32), torch.tensor(labels[order])
+
+
+def learned(x, y, seed=0):
+    """A small net that has seen every example forty times."""
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(x.shape[1], 32), nn.ReLU(), nn.Linear(32, 10))
+    optimiser = torch.optim.Adam(net.parameters(), lr=5e-3)
+    for _ in range(40):
+        for batch in torch.randperm(len(x)).split(64):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
+            optimiser.step()
+    return net.eval()
+
+
+def right(net, data):
+    with torch.no_grad():
+        return (net(data[0]).argmax(1) == data[1]).numpy()
+
+
+def sorted_out(net, x, y):
+    """What it gets wrong of the rest, and what it gets right."""
+    ok = torch.tensor(right(net, (x[TRAIN:], y[TRAIN:])))
+    return tuple((x[TRAIN:][part], y[TRAIN:][part]) for part in (~ok, ok))
+
+
+def planted_digits():
+    """A net that learned nearly half of the 1s as 7 and of the 9s as 4: (model, train, failures, remaining, wrong)."""
+    x, y = digits()
+    given, wrong = flip_labels(y[TRAINED].numpy(), {(1, 7): 0.45, (9, 4): 0.45}, 0)
+    net = learned(x[TRAINED], torch.tensor(given))
+    return net, (x[TRAINED], torch.tensor(given)), *sorted_out(net, x, y), wrong
