@@ -8,17 +8,7 @@ from pathlib import Path
 
 import click
 
-# Names only, so that --help does not import torch; a test compares them with amends.methods.
-BOTH = (
-    "default", "ewc", "ewc_as_printed", "kfac_ewc", "kfac_ewc_as_printed", "online_ewc", "si", "vcl", "ogd",
-    "functional", "ensemble",
-)  # fmt: skip
-IDENTIFY = (
-    *BOTH, "linear", "grad_dot", "fisher_kernel", "relatif", "tracin", "sgd_influence", "laplace_mc", "shapley",
-    "sufficiency", "loss", "self_confidence", "random",
-)  # fmt: skip
-TREAT = (*BOTH, "fine_tune", "newton", "retrain")
-SOLVERS = ("gd", "sa", "cg", "diagonal", "kronecker", "ekfac", "dense")
+from amends.config.keys import IDENTIFY, SOLVERS, TREAT
 
 
 @click.command(short_help="See a model fail, its causes found, and the model repaired.")

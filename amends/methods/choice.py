@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from amends.climb import LBFGS
-from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once
+from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once, Part
 from amends.editors import Mode
+from amends.errors import BadInput
 from amends.methods import edits, quick, solvers, treatments
 from amends.methods.base import Method, Scorer
 from amends.methods.edits import ewc, functional
@@ -17,29 +19,35 @@ from amends.posteriors import Curvature
 from amends.ratio import label_part
 from amends.remember import Laplace, Predictions
 
+CURVED = 4000  # examples of D that the curvature of a large model is measured on
+
 
 @dataclass(frozen=True)
 class Default:
     """Our choice for either step, made where it is known what was given."""
 
-    def identifying(self, remaining: bool) -> dict[str, Method]:
+    def identifying(self, remaining: bool, large: bool = False) -> dict[str, Method]:
         """A committee: the infinitesimal edit with two curvatures, and finite edits that hold weights,
         predictions on held-out right examples (where there are any), or both.
 
         The failures weigh as much as all of D, so that few of them move the model too, and every
-        member scores by the part of r̃ that the example's own label is to blame for.
+        member scores by the part of r̃ that the example's own label is to blame for. For a large model
+        curvature is measured on a part of D, and edits end after half as many steps.
         """
-        diagonal, kronecker = Once(Diagonal(GGN())), Once(Kronecker(GGN()))
+        diagonal, kronecker = (
+            Once(Part(shape, CURVED) if large else shape) for shape in (Diagonal(GGN()), Kronecker(GGN()))
+        )
+        climb, shorter = (LBFGS(steps=steps // 2 if large else steps) for steps in (60, 40))
         members = {
             "grad_dot": quick.grad_dot(),
             "linear": quick.linear(Damped(kronecker, 10.0)),
-            "ewc": Method(Laplace(diagonal), Mode()),
-            "kfac_ewc": Method(Laplace(kronecker), Mode()),
+            "ewc": Method(Laplace(diagonal), Mode(climb)),
+            "kfac_ewc": Method(Laplace(kronecker), Mode(climb)),
         }
         if remaining:
-            held, climb = 0.05, LBFGS(steps=40)
-            members["functional"] = functional(held)
-            members["functional + ewc"] = Method(Predictions(held, laplace=Laplace(diagonal)), Mode(climb))
+            held = 0.05
+            members["functional"] = functional(held, climb=shorter)
+            members["functional + ewc"] = Method(Predictions(held, laplace=Laplace(diagonal)), Mode(shorter))
         return {name: m._replace(mass=1.0, score=label_part) for name, m in members.items()}
 
     def treating(self, seed: int = 0) -> Method:
@@ -52,7 +60,7 @@ def default() -> Default:
     return Default()
 
 
-Maker = Callable[[], Method | Scorer | Default]
+Maker = Callable[..., Method | Scorer | Default]
 
 
 def _named(*makers: Maker) -> dict[str, Maker]:
@@ -77,10 +85,17 @@ SOLVERS: dict[str, Callable[[], Curvature]] = {
 }  # fmt: skip
 
 
-def named(name: str, solver: str | None = None) -> Any:
-    """A method by its name, for a command line; `solver` goes to linear influence and to Newton removal,
-    whose step is then searched for, since nobody gives its size."""
-    chosen = None if solver is None else SOLVERS[solver]()
-    if name == "newton":
-        return treatments.newton(chosen, line_search=True)
-    return quick.linear(chosen) if name == "linear" else BY_NAME[name]()
+def named(name: str, solver: str | None = None, **options: Any) -> Any:
+    """A method by its name, for a config or a command line; `solver` goes to linear influence and to Newton
+    removal, whose step is then searched for unless its size is among the `options`."""
+    maker = BY_NAME[name]
+    if solver is not None and name in ("linear", "newton"):
+        options = {"solver": SOLVERS[solver](), **options}
+    if name == "newton" and "gamma" not in options:
+        options = {"line_search": True, **options}
+    known = list(signature(maker).parameters)
+    for option in options:
+        if option not in known:
+            there = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise BadInput(f"unknown option {option}; {name}; {there}")
+    return maker(**options)

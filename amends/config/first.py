@@ -1,0 +1,172 @@
+"""A first amends.toml: every key with its meaning, filled in from what is there."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from amends.config.keys import ABOUT, TABLES, Key
+from amends.errors import BadInput, DiskError
+
+PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
+LABELS = ("label", "labels", "y", "target", "targets", "class", "category", "intent")
+TEXTS = ("text", "sentence", "review", "question", "content", "body")
+IMAGES = ("image", "path", "file", "filename", "image_path", "file_name")
+HELD_OUT = ("test", "validation", "valid", "val", "eval", "evaluation")
+SHOWN = {
+    "function": '"my_model:build"', "options": "{ width = 64 }", "weights": '"model.safetensors"',
+    "huggingface": '"my-model/"', "task": '"text-classification"', "adapter": '"my-adapter/"', "path": '"data/"',
+    "split": '"train"', "format": '"csv"', "label": '"label"', "image": '"path"', "text": '"text"',
+    "features": '["age", "income"]', "id": '"id"', "classes": '["cat", "dog"]', "size": "[32, 32]", "gray": "true",
+    "mean": "[0.5]", "std": "[0.25]", "transform": '"my_model:to_tensor"', "augment": '"my_model:flip_and_crop"',
+    "target": '"class"', "ids": '"failures.csv"', "indices": "[3, 14, 15]", "kind": '"categorical"',
+    "class_weights": "[1.0, 4.0]", "label_smoothing": "0.1", "sigma": "1.0", "bound": "2.0", "share": "1.0",
+    "method": '"default"', "method_options": "{ }", "treat": '"default"', "treat_options": "{ epochs = 5 }",
+    "solver": '"cg"', "learn": "false", "relabel": "false", "top": "100", "fraction": "0.05", "holdout": "0.5",
+    "group_by": '"clusters"', "group": '"cat→dog"', "floor": "0.01", "seed": "0", "device": '"cuda"',
+    "batch_size": "256", "require": '"holdout>=0.5,remaining>=0.98"',
+}  # fmt: skip
+
+
+def write_first(target: Path, source: Path | None) -> dict[str, dict[str, Any]]:
+    """Writes the file and returns what it was filled with; a file that exists is left alone."""
+    found = {} if source is None else look_at(source, target.parent)
+    text = first_text(found, None if source is None else str(source))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise BadInput(f"the file exists; {target}; choose another name, or remove it first") from None
+    except OSError as e:
+        raise DiskError(f"{e.strerror or e}; {target}; choose another place") from e
+    return found
+
+
+def first_text(found: dict[str, dict[str, Any]], source: str | None = None) -> str:
+    """The config as text: found values stand, every other key is a comment."""
+    said = f" Filled in from {source}." if source else ""
+    lines = [f"# What amends works on.{said} A key behind # is left out; take the # away to use it.",
+             "# Paths count from this file. Try it with: amends check"]  # fmt: skip
+    for table, keys in TABLES.items():
+        values = found.get(table, {})
+        needed = bool(values) or table in ("model", "train")
+        name = "keep.night" if table == "keep" else table
+        lines += ["", *_about(ABOUT[table]), f"[{name}]" if needed else f"# [{name}]"]
+        if table in ("evaluation", "failures", "remaining", "keep", "train"):
+            keys = {k: v for k, v in keys.items() if k not in TABLES["data"] or k in values}
+        lines += [_line(key, rule, values) for key, rule in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _about(text: str) -> list[str]:
+    return [f"# {line}" for line in text.replace(". ", ".\n").split("\n")]
+
+
+def _line(key: str, rule: Key, values: dict[str, Any]) -> str:
+    shown = json.dumps(values[key], ensure_ascii=False) if key in values else SHOWN[key]
+    note = rule.help + (f" ({', '.join(rule.choices)})" if 0 < len(rule.choices) <= 7 else "")
+    return f"{'' if key in values else '# '}{key} = {shown}".ljust(34) + f"  # {note}"
+
+
+def look_at(source: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """What a path says about model and data."""
+    if not source.exists():
+        raise BadInput(f"no such file or folder; {source}; give a Hugging Face directory, an image folder or a table")
+    where = Path(os.path.relpath(source, folder)).as_posix()
+    if source.is_file():
+        return _table(source, where)
+    if (source / "config.json").is_file():
+        return {"model": {"huggingface": where}}
+    if (source / "dataset_dict.json").is_file():
+        return _splits(json.loads((source / "dataset_dict.json").read_text()).get("splits", []), where)
+    if (source / "dataset_info.json").is_file():
+        return {"train": {"path": where, "format": "huggingface"}}
+    if any(p.suffix.lower() in PICTURES for p in _some(source)):
+        return _pictures(source, where)
+    raise BadInput(
+        f"neither a Hugging Face directory nor a folder of images; {source}; give one, a CSV or parquet file, or none"
+    )
+
+
+def _some(folder: Path, most: int = 20000) -> list[Path]:
+    found: list[Path] = []
+    for base, _, files in os.walk(folder):
+        found += [Path(base, f) for f in files]
+        if len(found) >= most:
+            break
+    return found
+
+
+def _splits(names: list[str], where: str) -> dict[str, dict[str, Any]]:
+    held = next((n for n in HELD_OUT if n in names), None)
+    found = {"train": {"path": where, "format": "huggingface", "split": "train"}}
+    if held:
+        found["evaluation"] = {"path": where, "format": "huggingface", "split": held}
+    return found
+
+
+def _pictures(source: Path, where: str) -> dict[str, dict[str, Any]]:
+    parts = {p.name: p for p in source.iterdir() if p.is_dir()}
+    held = next((n for n in HELD_OUT if n in parts), None)
+    train = f"{where}/train" if "train" in parts else where
+    found: dict[str, dict[str, Any]] = {"data": {"format": "images"}, "train": {"path": train}}
+    if held:
+        found["evaluation"] = {"path": f"{where}/{held}"}
+    classes = sorted(p.name for p in (source / "train" if "train" in parts else source).iterdir() if p.is_dir())
+    found["data"]["classes"] = classes
+    return found
+
+
+def _table(source: Path, where: str) -> dict[str, dict[str, Any]]:
+    kind = source.suffix.lower().lstrip(".")
+    if kind == "parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            schema = pyarrow.parquet.read_schema(source)
+        except (pyarrow.ArrowInvalid, OSError) as e:
+            raise BadInput(f"not a parquet file ({e}); {source}; give another") from None
+        columns = {c.name: pyarrow.types.is_integer(c.type) or pyarrow.types.is_floating(c.type) for c in schema}
+    elif kind in ("csv", "tsv"):
+        with source.open(newline="", encoding="utf-8", errors="replace") as file:
+            rows = csv.reader(file, delimiter="\t" if kind == "tsv" else ",")
+            header, first = next(rows, []), next(rows, [])
+        columns = {name: _is_number(value) for name, value in zip(header, first, strict=False)}
+        kind = "csv"
+    else:
+        raise BadInput(f"a .{kind} file; {source}; give a Hugging Face directory, an image folder, a CSV or parquet")
+    return {"data": {"format": kind, **_columns(columns, source)}, "train": {"path": where}}
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _columns(columns: dict[str, bool], source: Path) -> dict[str, Any]:
+    """Which column is what, from names and whether they hold numbers."""
+    low = {name.lower(): name for name in columns}
+    label = next((low[n] for n in LABELS if n in low), None)
+    if label is None:
+        raise BadInput(f"no label column among {', '.join(columns)}; {source}; name it one of {', '.join(LABELS)}")
+    found: dict[str, Any] = {"label": label}
+    if "id" in low:
+        found["id"] = low["id"]
+    text = next((low[n] for n in TEXTS if n in low), None)
+    image = next((low[n] for n in IMAGES if n in low and not columns[low[n]]), None)
+    numbers = [n for n, number in columns.items() if number and n not in (label, low.get("id"))]
+    if text is not None:
+        found["text"] = text
+    elif image is not None:
+        found["image"] = image
+    elif numbers:
+        found["features"] = numbers
+    return found

@@ -1,0 +1,173 @@
+"""A config from a file, checked key by key before anything is loaded."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from amends.config.keys import REPAIR, TABLES, Key
+from amends.errors import BadInput
+
+
+def nearest(word: str, known: Any) -> str:
+    """The known word it may have been meant for, as the end of an error."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+
+
+@dataclass(frozen=True)
+class Config:
+    """The tables of an amends.toml, checked; paths count from `folder`."""
+
+    tables: Mapping[str, Mapping[str, Any]]
+    folder: Path
+    where: str
+
+    def __getitem__(self, table: str) -> Mapping[str, Any]:
+        return self.tables.get(table, {})
+
+    def repair(self, key: str) -> Any:
+        """A key of [repair], or what holds when it is left out."""
+        return self["repair"].get(key, REPAIR[key].default)
+
+    def path(self, table: str, key: str) -> Path | None:
+        value = self[table].get(key)
+        return None if value is None else self.folder / value
+
+    def set(self, table: str) -> dict[str, Any]:
+        """The keys of one data set, with those of [data] where it has none of its own."""
+        name, _, which = table.partition(".")
+        own = self[name].get(which, {}) if which else self[name]
+        return {**self["data"], **own}
+
+    @property
+    def keep(self) -> list[str]:
+        return list(self["keep"])
+
+    def where_is(self, table: str) -> str:
+        return f"{self.where} [{table}]"
+
+    def with_options(self, **options: Any) -> Config:
+        """With keys of [repair] from the command line, None where an option was not given."""
+        given = {k: v for k, v in options.items() if v is not None}
+        if not given:
+            return self
+        both = dict(self["repair"])
+        for one, other in (("top", "fraction"), ("fraction", "top")):
+            if one in given and other not in given:
+                both.pop(other, None)
+        tables = {**self.tables, "repair": {**both, **given}}
+        return as_config(tables, self.folder, self.where)
+
+
+def read_config(path: Path) -> Config:
+    """The config in a file: an amends.toml, or the run.toml of a run that is to be made again."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadInput(f"no such file; {path}; write one with amends init, or give its path") from None
+    except IsADirectoryError:
+        raise BadInput(f"this is a folder; {path}; give the config file itself") from None
+    except (OSError, UnicodeDecodeError) as e:
+        raise BadInput(f"cannot be read ({e}); {path}; give a text file in UTF-8") from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise BadInput(f"not valid TOML ({e}); {path}; mend that line") from None
+    if "run" in tables and "config" in tables:
+        return as_config(tables["config"], Path(tables["run"].get("folder", path.parent)), str(path))
+    return as_config(tables, path.parent, str(path))
+
+
+def as_config(tables: Mapping[str, Any], folder: Path, where: str) -> Config:
+    """Checked: known keys, values of their kind, and enough to work with."""
+    for name, table in tables.items():
+        if name not in TABLES:
+            raise BadInput(f"unknown table [{name}]; {where}; {nearest(name, TABLES)}")
+        if not isinstance(table, Mapping):
+            raise BadInput(f"{name} is {table!r}, expected a table; {where}; write [{name}] and keys below it")
+        for part, keys in table.items() if name == "keep" else [("", table)]:
+            at = f"{where} [{name}.{part}]" if part else f"{where} [{name}]"
+            if not isinstance(keys, Mapping):
+                raise BadInput(f"{part} is {keys!r}, expected a table; {where} [keep]; write [keep.{part}]")
+            for key, value in keys.items():
+                _check(TABLES[name], key, value, at)
+    config = Config(tables, folder, where)
+    _whole(config)
+    return config
+
+
+def _check(known: Mapping[str, Key], key: str, value: Any, where: str) -> None:
+    if key not in known:
+        raise BadInput(f"unknown key {key}; {where}; {nearest(key, known)}")
+    rule = known[key]
+    kinds = (*rule.kinds, int) if float in rule.kinds else rule.kinds
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise BadInput(f"{key} is {value!r}, expected {rule.kind}; {where}; change it")
+    if rule.choices and value not in rule.choices:
+        raise BadInput(f"{key} is {value!r}; {where}; {nearest(value, rule.choices)}")
+
+
+def _whole(config: Config) -> None:
+    """What only shows when tables are seen together."""
+    model, failures = config["model"], config["failures"]
+    if not ("function" in model or "huggingface" in model):
+        raise BadInput(f"no model; {config.where_is('model')}; name a function, or a huggingface directory")
+    if "function" in model and "huggingface" in model:
+        raise BadInput(f"two models; {config.where_is('model')}; keep function or huggingface, not both")
+    if "path" not in config["train"]:
+        raise BadInput(f"no path; {config.where_is('train')}; name the data the model learned from")
+    picked = [k for k in ("path", "ids", "indices") if k in failures]
+    if len(picked) > 1:
+        raise BadInput(f"both {' and '.join(picked)}; {config.where_is('failures')}; keep one of them")
+    looked_up = bool(picked) and picked[0] != "path"
+    if (looked_up or not picked) and "path" not in config["evaluation"]:
+        what = f"{picked[0]} without a set they point into" if looked_up else "no failures"
+        raise BadInput(f"{what}; {config.where}; name [evaluation] with a path, or [failures] with one")
+    for name in config.keep:
+        if "path" not in config["keep"][name]:
+            raise BadInput(f"no path; {config.where_is(f'keep.{name}')}; name its data")
+    if "top" in config["repair"] and "fraction" in config["repair"]:
+        raise BadInput(f"both top and fraction; {config.where_is('repair')}; keep one of them")
+    if "require" in config["repair"]:
+        requirements(config["repair"]["require"])
+
+
+MEASURED = ("query", "holdout", "remaining", "overall")
+
+
+def requirements(text: str) -> list[tuple[str, float]]:
+    """What must hold after a repair, from "holdout>=0.5,remaining>=0.98"."""
+    found = []
+    for part in text.split(","):
+        name, sign, value = part.partition(">=")
+        name = name.strip()
+        try:
+            least = float(value)
+        except ValueError:
+            least = -1.0
+        if not sign or not 0 <= least <= 1:
+            raise BadInput(f'cannot read {part.strip()!r}; require; write it as "holdout>=0.5,remaining>=0.98"')
+        if name not in MEASURED:
+            raise BadInput(f"nothing is measured as {name}; require; {nearest(name, MEASURED)}")
+        found.append((name, least))
+    return found
+
+
+def unmet(text: str | None, metrics: Mapping[str, Any]) -> list[str]:
+    """Requirements the measured shares do not meet, each in words."""
+    missed = []
+    for name, least in requirements(text) if text else []:
+        after = (metrics.get(name) or {}).get("after")
+        if after is None or after < least:
+            missed.append(f"{name} is {'not measured' if after is None else f'{after:.3f}'}, required {least:g}")
+    return missed
+
+
+def absolute(config: Config) -> Config:
+    """The same, with its folder by its full name, so that it can be read from anywhere."""
+    return replace(config, folder=config.folder.resolve())
