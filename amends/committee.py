@@ -8,7 +8,7 @@ which fixes failures on one side by breaking what was right on the other, gains 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,15 @@ from amends.errors import AmendsError, BadInput
 from amends.evaluation import predicted, right
 from amends.factor import Factor
 from amends.methods import Method
+from amends.params import LARGE, count
 from amends.posteriors import Posterior
 from amends.progress import Progress
 
 WITHIN = 0.03  # members this much worse than the best, or by its noise if that is more, are heard 1/e as much
 LEAST = 0.05  # and those heard less than this are not heard at all
 MOST = 1000  # right examples an edit is held by, and judged on, while choosing
+SHOWN = 2000  # failures it is shown while choosing; four times as many in the end
+LESS = 4  # a large model makes do with this many times fewer of both
 FEW = 4  # with fewer right examples none is held: they only judge
 SIZES = tuple(2.0**k for k in range(-3, 6))  # how far along a tangent, in mean changes of an output by one
 
@@ -86,17 +89,19 @@ def decide(
     progress: Progress,
 ) -> Decision:
     """Try every member on halves, weigh them, and let those that are heard edit with all of the failures."""
-    held, judges = _right_ones(train, remaining, seed)
+    less = LESS if count(train.network.params) >= LARGE else 1
+    held, judges = _right_ones(train, remaining, seed, 2 * MOST // less)
     trials, refused = {}, {}
     for name, method in members.items():
         counter = progress.counter(f"trying {name}")
         try:
-            trials[name] = _trial(method, train, failures, held, judges, seed, counter)
+            trials[name] = _trial(method, train, failures, held, judges, seed, counter, SHOWN // less)
         except (AmendsError, torch.OutOfMemoryError) as e:
             refused[name] = e
     if not trials:
         raise next(iter(refused.values()))
     weights = _weights(trials)
+    inserted = failures[_some(np.arange(len(failures)), 4 * SHOWN // less, seed)]
     parts, edits = {}, {}
     for name, weight in weights.items():
         if not weight:
@@ -105,7 +110,7 @@ def decide(
         counter = progress.counter(f"inserting the failures with {name}")
         try:
             q = method.remember(train, held)
-            after = follow(method.editor(q, method.evidence(train, failures)), None, progress=counter)
+            after = follow(method.editor(q, method.evidence(train, inserted)), None, progress=counter)
             parts[name], edits[name] = (weight, method.score(q, after, train)), (q, after)
         except (AmendsError, torch.OutOfMemoryError) as e:
             refused[name] = e
@@ -144,26 +149,41 @@ def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
     return {name: w / total if w >= LEAST else 0.0 for name, w in raw.items()}
 
 
-def _right_ones(train: Factor, remaining: Factor | None, seed: int) -> tuple[Factor | None, Factor]:
+def _some(positions: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """At most so many of them, in their order."""
+    if len(positions) <= most:
+        return positions
+    return positions[np.sort(np.random.default_rng([seed, 13]).permutation(len(positions))[:most])]
+
+
+def _right_ones(train: Factor, remaining: Factor | None, seed: int, most: int) -> tuple[Factor | None, Factor]:
     """Those that hold an edit, if there are any to spare; those that judge it. Without `remaining`, what
     the model gets right of D judges."""
     rng = np.random.default_rng([seed, 11])
     if remaining is not None and len(remaining) >= FEW:
-        chosen = remaining[np.sort(rng.permutation(len(remaining))[: 2 * MOST])]
+        chosen = remaining[np.sort(rng.permutation(len(remaining))[:most])]
         return chosen, chosen
     ok = np.flatnonzero(right(train, train.network.params))
-    return None, train[np.sort(rng.permutation(ok)[: 2 * MOST])]
+    return None, train[np.sort(rng.permutation(ok)[:most])]
 
 
 def _trial(
-    method: Method, train: Factor, failures: Factor, held: Factor | None, judges: Factor, seed: int, counter
+    method: Method,
+    train: Factor,
+    failures: Factor,
+    held: Factor | None,
+    judges: Factor,
+    seed: int,
+    counter: Callable[[int], None],
+    most: int,
 ) -> Trial:
     on_failures, on_right = np.zeros(len(failures)), np.zeros(len(judges))
     for (shown, unseen), (holding, judging) in zip(
         _halves(_named(failures), seed), _halves(_named(judges), seed), strict=True
     ):
         q = method.remember(train, None if held is None else held[holding])
-        after = follow(method.editor(q, method.evidence(train, failures[shown])), None, progress=counter)
+        evidence = method.evidence(train, failures[_some(shown, most, seed)])
+        after = follow(method.editor(q, evidence), None, progress=counter)
         here = _probabilities(q, after, failures[unseen], judges[judging])
         on_failures[unseen], on_right[judging] = here.failures, here.right
     return Trial(on_failures, on_right)

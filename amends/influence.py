@@ -19,7 +19,7 @@ from amends.factor import Factor
 from amends.methods import BY_NAME, Default, Method, Scorer
 from amends.methods import scores as scores_from_elsewhere
 from amends.methods.base import Score
-from amends.params import Params
+from amends.params import LARGE, Params, count
 from amends.posteriors import Gaussian, Point, Posterior
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
@@ -182,7 +182,9 @@ def identified(
     finite(failures.per_example(theta), "the log-likelihood", "failures")
     heard, unseen = (), None
     if method is None or isinstance(method, Default):
-        members = (method or Default()).identifying(remaining is not None and len(remaining) >= FEW)
+        members = (method or Default()).identifying(
+            remaining is not None and len(remaining) >= FEW, count(theta) >= LARGE
+        )
         made = decide(members, train, failures, remaining, seed, progress)
         q, edited, raw, scores, heard, unseen = made.start, made.edited, made.raw, made.scores, made.heard, made.unseen
     elif isinstance(method, Method):

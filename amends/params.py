@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 Params = dict[str, Tensor]
+LARGE = 5_000_000  # parameters from which passes over the data are saved where choices are made
 
 
 def plus(a: Params, b: Params, scale: float = 1.0) -> Params:

@@ -105,6 +105,8 @@ def treated(
     forgotten = train[causes] if method.forget else train[causes][:0]
     learned = failures if method.learn else None
     q = method.remember(train, remaining) if remembered is None else remembered
+    if method.first is not None:
+        q = q.moved(treated(train, causes, failures, remaining, method.first, progress, keep).mean, forgotten[:0])
     watch = None
     if open_ended(method.editor, q, -forgotten):
         kept = [remaining] if remaining is not None and len(remaining) else [train + (-forgotten)]

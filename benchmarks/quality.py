@@ -45,8 +45,8 @@ class Less(methods.Default):
 
     change: Callable[[dict[str, methods.Method]], dict[str, methods.Method]]
 
-    def identifying(self, remaining: bool) -> dict[str, methods.Method]:
-        return self.change(super().identifying(remaining))
+    def identifying(self, remaining: bool, large: bool = False) -> dict[str, methods.Method]:
+        return self.change(super().identifying(remaining, large))
 
 
 IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
@@ -110,6 +110,7 @@ CAUSES: dict[str, Callable[[World, dict[str, np.ndarray], int], np.ndarray]] = {
     "default": lambda w, scores, k: np.argsort(-scores["default"], kind="stable")[:k],
     "common": lambda w, scores, k: np.argsort(-scores[f"{COMMON}, times loss"], kind="stable")[:k],
 }
+RANKED_BY = {"loss": "loss", "default": "default", "common": COMMON}
 TREATING: dict[str, tuple[str, Callable[[World], Any]]] = {  # the same causes for all but controls and the default's
     "fine_tune, nothing removed": ("nothing", lambda w: methods.fine_tune()),
     "fine_tune, removed at random": ("random", lambda w: methods.fine_tune()),
@@ -149,8 +150,13 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
                     "failures": len(world.sets["query"][1]) + len(world.sets["holdout"][1])}  # fmt: skip
     given = {"remaining": world.sets["guard"], "batch_size": 1024}
     scores: dict[str, np.ndarray] = {}
+    treatments = {
+        name: way for name, way in TREATING.items()
+        if f"treat: {name}" not in rows and not skip(f"treat: {name}") and (way[0] != "wrong" or world.wrong.any())
+    }  # fmt: skip
+    needed = {RANKED_BY[by] for by, _ in treatments.values() if by in RANKED_BY}
     for name, make in IDENTIFYING.items():
-        if (f"identify: {name}" in rows and name not in (COMMON, "loss", "default")) or skip(f"identify: {name}"):
+        if name not in needed and (f"identify: {name}" in rows or skip(f"identify: {name}")):
             continue
         method = make(world)
         try:
@@ -172,9 +178,7 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
             row |= world.accuracies(found.train.network.module_with(found.edited.mean, world.net))
         rows.setdefault(f"identify: {name}", row)
         store(rows)
-    for name, (by, make) in TREATING.items():
-        if f"treat: {name}" in rows or skip(f"treat: {name}") or (by == "wrong" and not world.wrong.any()):
-            continue
+    for name, (by, make) in treatments.items():
         causes, method = CAUSES[by](world, scores, round(world.share * len(world.wrong))), make(world)
         model, seconds = timed(
             lambda c=causes, m=method: treat(world.net, world.train, c, failures=world.sets["query"], method=m, **given)
@@ -322,10 +326,9 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> Rows:
         torch.set_num_threads(1)
     start = time.perf_counter()
     kept.parent.mkdir(parents=True, exist_ok=True)
-    needed = {f"identify: {COMMON}", "identify: loss", "identify: default"}
 
     def skip(name: str) -> bool:
-        return name in args.skip or bool(args.only and name not in {*args.only, *needed})
+        return name in args.skip or bool(args.only and name not in args.only)
 
     world = SETTINGS[setting](Data(args.data), seed, args.device)
     one_seed(world, skip, rows, lambda r: _write(kept, json.dumps(r)), args.jobs == 1)

@@ -15,7 +15,7 @@ import amends
 from amends import committee
 from amends.committee import decide
 from amends.conflicts import groups
-from amends.curvature import GGN, Dense, Diagonal, Isotropic, Kronecker, Once
+from amends.curvature import GGN, Dense, Diagonal, Isotropic, Kronecker, Once, Part
 from amends.curvature.diagonal import DiagonalPrecision
 from amends.data import split
 from amends.editors import Mode, Tangent, follow
@@ -193,6 +193,49 @@ def test_the_members_share_what_they_measure_and_two_committees_nothing():
     assert one["functional + ewc"].remember.laplace.curvature is diagonal
     assert one["linear"].remember.curvature.inner is kronecker
     assert two["ewc"].remember.curvature is not diagonal
+
+
+# --- large models and many failures ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [Diagonal, Kronecker])
+def test_a_part_stands_for_all_of_the_evidence(shape):
+    """A third of the examples, each counted thrice: the whole on average, whatever the evidence weighs."""
+    x, y, network = classification()
+    data, theta, inner = factor(network, x, y), network.params, shape(GGN())
+    assert_close(Part(inner, 60)(data, theta).dense(), inner(data, theta).dense())
+    parts = [Part(inner, 20, seed)(data, theta).dense() for seed in range(300)]
+    assert any(not torch.allclose(p, parts[0]) for p in parts)
+    if shape is Diagonal:  # a mean over draws of the part is the whole; of a product of sums it is not
+        whole = inner(data, theta).dense()
+        assert_close(torch.stack(parts).mean(0), whole, atol=0.05 * float(whole.max()), rtol=0)  # 300 draws of 20
+    twice = Part(inner, 20)(2.0 * data, theta).dense()
+    assert_close(twice, 2.0 * parts[0])
+
+
+def test_a_large_model_is_asked_less(world, monkeypatch):
+    net, train, failures, remaining, _ = world
+    seen = []
+
+    def noting(self, posterior, evidence):
+        seen.append((len(evidence), self.climb.steps))
+        return climbs(self, posterior, evidence)
+
+    climbs = Mode.__call__
+    monkeypatch.setattr(Mode, "__call__", noting)
+    amends.identify(net, train, failures, remaining=remaining)
+    assert max(n for n, _ in seen) == len(failures[0])
+    assert {steps for _, steps in seen} == {60, 40}
+    for room in (amends.influence, committee):
+        monkeypatch.setattr(room, "LARGE", 1)
+    for name, value in (("SHOWN", 8), ("MOST", 16)):
+        monkeypatch.setattr(committee, name, value)
+    seen.clear()
+    found = amends.identify(net, train, failures, remaining=remaining)
+    assert {n for n, _ in seen} == {2, 8}  # of a half, a quarter of SHOWN; in the end four times that
+    assert {steps for _, steps in seen} == {30, 20}
+    assert found.unseen.shape == (len(failures[0]),)
+    assert (found.unseen > 0).all()
 
 
 # --- mass -----------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from amends.curvature.isotropic import Isotropic
 from amends.curvature.kinds import GGN, Empirical, Kind, Sampled
 from amends.curvature.kronecker import EKFAC, Kronecker
 from amends.curvature.once import Once
+from amends.curvature.part import Part
 from amends.curvature.solvers import CG, GD, LiSSA
 
 __all__ = [
     "CG", "EKFAC", "GD", "GGN", "Damped", "Dense", "Diagonal", "Empirical", "Isotropic", "Kind", "Kronecker", "LiSSA",
-    "Once", "Sampled",
+    "Once", "Part", "Sampled",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -34,7 +34,8 @@ class Method(NamedTuple):
     ends; `mass` is what all of the failures weigh together, in sizes of D (None: each as one example);
     `score` is what each example lost between the two posteriors; `weigh` turns that and the
     example's loss (how far log p(z|θ̂) is below the best it could be) into its score. To treat:
-    `forget` deletes the causes, `learn` inserts the failures.
+    `forget` deletes the causes, `learn` inserts the failures; `first` is a treatment made before this
+    one, which goes on from where that ended.
     """
 
     remember: Callable[[Factor, Factor | None], Posterior]
@@ -45,6 +46,7 @@ class Method(NamedTuple):
     forget: bool = True
     score: Score = first_order
     mass: float | None = None
+    first: Any = None  # another Method: a named tuple cannot name itself
 
     def evidence(self, train: Factor, failures: Factor) -> Factor:
         """The failures, as heavy as this method takes them."""
