@@ -187,7 +187,8 @@ class Adam:
 
     Each factor is shuffled on its own and gone through without repeats; an epoch is one pass over
     the largest. With `decay` the rate falls linearly to zero, so that the end is not a noisy point
-    of the path. Ends on a tolerance on the relative change over an epoch, if one is set.
+    of the path. Ends on a tolerance on the relative change over an epoch, if one is set. `augmented`
+    reads the inputs of every batch anew from the training view of its examples, where they have one.
     """
 
     rate: float = 1e-3
@@ -197,6 +198,7 @@ class Adam:
     tolerance: float = 0.0
     decay: bool = False
     seed: int = 0
+    augmented: bool = False
 
     def __post_init__(self) -> None:
         at_least("Adam", rate=(self.rate, 0.0), epochs=(self.epochs, 0.0), batch=(self.batch, 1), every=(self.every, 1))
@@ -205,14 +207,14 @@ class Adam:
         factors = [t for t in terms if isinstance(t, Factor)]
         largest = max((len(f) for f in factors), default=0)
         per_epoch = max(1, -(-largest // self.batch))
-        noise = torch.Generator().manual_seed(self.seed)
+        noise, draws = (torch.Generator().manual_seed(self.seed) for _ in range(2))
         streams = [_batches(t, self.batch, noise) if isinstance(t, Factor) else _forever(t) for t in terms]
         point = {k: v.clone() for k, v in start.items()}
         optimiser = torch.optim.Adam(list(point.values()), lr=self.rate)
         steps = round(self.epochs * per_epoch)
         last = flatten(start)
         for i in range(steps):
-            _, grad = total([next(s) for s in streams], point)
+            _, grad = total([self._read(next(s), draws) for s in streams], point)
             for k, v in point.items():
                 v.grad = -grad[k]
             if self.decay:
@@ -225,6 +227,12 @@ class Adam:
                 if (here - last).norm() <= self.tolerance * here.norm():
                     return
                 last = here.clone()
+
+    def _read(self, term: Term, draws: torch.Generator) -> Term:
+        if not (self.augmented and isinstance(term, Factor) and term.examples.training is not None):
+            return term
+        seed = int(torch.randint(2**31, (), generator=draws))
+        return replace(term, examples=term.examples.anew(seed))
 
     def finer(self) -> Adam:
         return replace(self, rate=self.rate * FINER, every=1)

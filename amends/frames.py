@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from amends.conflicts import conflicts, groups
-from amends.evaluation import given, predicted
+from amends.evaluation import labels, predicted
 from amends.influence import Influence
 from amends.params import Params
 
@@ -28,7 +28,8 @@ def causes_frame(
     """Rows of train in `order`. `after` is the repaired model; without it, the edited one.
 
     `suggested` is the label the model leans to once the failures are inserted; `conflicts_with`
-    holds positions in the failures, strongest first; `group` is that of the first of them.
+    holds positions in the failures, strongest first; `group` is that of the first of them. The user's own
+    columns come last, as `own_...` where one has a name of ours; a column `id` is the id shown.
     """
     part, theta = influence.train[order], influence.start.mean
     named = failure_groups
@@ -38,25 +39,27 @@ def causes_frame(
     ids = np.arange(len(influence.failures)) if failure_ids is None else failure_ids
     leaning = influence.edited.mean if influence.edited is not None else theta
     then = leaning if after is None else after
+    own = part.examples.own()
     frame = pd.DataFrame(
         {
-            "id": order,
+            "id": own.pop("id", order),
             "index": order,
             "rank": np.arange(1, len(order) + 1),
             "score": influence.scores[order],
-            "given": _values(given(part)),
-            "predicted": _values(predicted(part, theta)),
-            "predicted_after": _values(predicted(part, then)),
+            "given": _values(labels(part)),
+            "predicted": _values(labels(part, theta)),
+            "predicted_after": _values(labels(part, then)),
             "p_given": np.exp(influence.before[order]),
             "p_given_after": part.per_example(then).double().exp().cpu().numpy(),
-            "suggested": _values(predicted(part, leaning)),
+            "suggested": _values(labels(part, leaning)),
             "group": [named[p[0]] if p else "" for p in pairs],
             "conflicts_with": [[int(ids[j]) for j in p] for p in pairs],
             "decision": decision,
         },
         columns=COLUMNS,
     )
-    return frame
+    theirs = {f"own_{name}" if name in COLUMNS else name: values for name, values in own.items()}
+    return pd.concat([frame, pd.DataFrame(theirs, index=frame.index)], axis=1) if theirs else frame
 
 
 def _values(array: np.ndarray) -> list | np.ndarray:

@@ -3,6 +3,8 @@
 from amends.data.corruptions import flip_labels
 from amends.data.digits import digits
 from amends.data.examples import Examples, Inputs, examples
+from amends.data.records import Records
 from amends.data.splits import split
+from amends.data.views import views
 
-__all__ = ["Examples", "Inputs", "digits", "examples", "flip_labels", "split"]
+__all__ = ["Examples", "Inputs", "Records", "digits", "examples", "flip_labels", "split", "views"]

@@ -33,7 +33,7 @@ def fine_tune(
 
     With `kept=False` on the failures alone, held near the start by `pull` (½ pull ‖θ − θ̂‖², the
     locality constraint of Zhu et al. 2020 as its Lagrangian)."""
-    climb = Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed)
+    climb = Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed, augmented=True)
     if kept:
         return Method(Data(pull), Relabel(climb) if relabel else Mode(climb, climb), learn=learn)
     if relabel:
@@ -60,5 +60,5 @@ def retrain(
 ) -> Method:
     """From scratch on what is kept: the slow reference. `start` are weights from before training;
     without them every layer draws its own anew."""
-    climb = Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed)
+    climb = Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed, augmented=True)
     return Method(Data(), Afresh(climb, start, seed))

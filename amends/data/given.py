@@ -1,0 +1,202 @@
+"""From what a caller passes in Python to Records: Datasets, arrays, tables, Hugging Face datasets."""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.data.inputs import Inputs, stacked
+from amends.data.records import Records
+from amends.data.views import LABELS, Views, same, seeded, unsteady
+from amends.errors import BadInput, first_line
+
+IDS = ("id", "idx", "index")  # numbers that name an example; never an input unless the model asks for it
+
+
+def records(data: Any, name: str, accepts: set[str]) -> Records:
+    """Records of a set; of named columns those that `accepts` knows are inputs, or all that hold numbers.
+
+    A set that gives the same example differently each time is warned about.
+    """
+    if isinstance(data, Records):
+        return data
+    if isinstance(data, Views):
+        return _viewed(data, name, accepts)
+    if isinstance(data, tuple | list) and len(data) == 2 and not _is_example(data[0]):
+        return _checked(_inputs(data[0], name), _tensor(data[1], f"labels of {name}"), name)
+    columns = getattr(data, "column_names", None)
+    if columns is None and hasattr(data, "to_numpy"):  # a pandas DataFrame
+        columns = getattr(data, "columns", None)
+    if columns is not None and not _is_transformed(data):
+        return _columns(data, list(columns), name, accepts)
+    if isinstance(data, Mapping):
+        return _columns(data, list(data), name, accepts)
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return _items(data, name, accepts)
+    raise BadInput(
+        f"cannot read a {type(data).__name__}; {name}; "
+        "give a Dataset of (x, y), a pair of tensors or arrays, or a dataset with named columns"
+    )
+
+
+def _viewed(data: Views, name: str, accepts: set[str]) -> Records:
+    found = records(data.scoring, name, accepts)
+    if not (hasattr(data.training, "__getitem__") and hasattr(data.training, "__len__")):
+        raise BadInput(f"the training view is a {type(data.training).__name__}; {name}; give a Dataset of (x, y)")
+    found = replace(found, training=data.training)
+    for i in sorted({0, len(found) - 1} if len(found) else ()):
+        with seeded(0):
+            item = data.training[i]
+        label = next((item[k] for k in LABELS if k in item), None) if isinstance(item, Mapping) else item[1]
+        if label is not None and not same(np.asarray(label, dtype=float), found.y[i].double()):
+            raise BadInput(
+                f"example {i} is labelled {label} for training and {found.y[i].tolist()} for scoring; {name}; "
+                "give two views of the same examples, in the same order"
+            )
+    return found
+
+
+def _items(data: Any, name: str, accepts: set[str]) -> Records:
+    items = [data[i] for i in range(len(data))]
+    if not items:
+        return Records(torch.zeros(0), torch.zeros(0, dtype=torch.long))
+    if unsteady(data, items):
+        warnings.warn(
+            f"{name} gives the same example differently each time it is read, so scores would be those of one frozen "
+            "draw; pass amends.data.views(scoring, training) with a set without randomness for scoring, "
+            "and augmentation stays for fine-tuning",
+            stacklevel=6,
+        )
+    if isinstance(items[0], Mapping):
+        merged = {str(k): [item[k] for item in items] for k in items[0]}
+        return _columns(merged, list(merged), name, accepts)
+    if not (isinstance(items[0], tuple | list) and len(items[0]) == 2):
+        raise BadInput(f"an item is {type(items[0]).__name__}, expected (x, y); {name}[0]; return a pair")
+    return _checked(stacked([x for x, _ in items], name), _tensor([_scalar(y) for _, y in items], name), name)
+
+
+def _checked(x: Inputs, y: Tensor, name: str, **more: Any) -> Records:
+    try:
+        return Records(x, y, where=name, **more)
+    except TypeError as e:  # a single number has no length
+        raise BadInput(f"one label per input is needed ({first_line(e)}); {name}; give arrays") from e
+
+
+def _is_example(first: Any) -> bool:
+    """Whether a two-item list is a list of two (x, y) examples rather than the pair (xs, ys)."""
+    return isinstance(first, tuple) and len(first) == 2 and np.ndim(_scalar(first[1])) == 0
+
+
+def _is_transformed(data: Any) -> bool:
+    """Whether a Hugging Face dataset makes its inputs while an item is read (`set_transform`)."""
+    kind = getattr(data, "format", None)
+    return isinstance(kind, Mapping) and kind.get("type") == "custom"
+
+
+def _scalar(y: Any) -> Any:
+    return y.cpu().numpy() if isinstance(y, Tensor) else y
+
+
+def _columns(data: Any, names: Sequence[Any], name: str, accepts: set[str]) -> Records:
+    label = next((c for c in LABELS if c in names), None)
+    if label is None:
+        raise BadInput(f"no label column among {_list(names)}; {name}; name it one of {', '.join(LABELS)}")
+    rest = [c for c in names if c != label]
+    known = [c for c in rest if c in accepts]
+    chosen = known or [c for c in rest if c not in IDS and not _is_media(data, c) and _is_numbers(_column(data, c))]
+    found = {str(c): _tensor(_column(data, c), f"{name}.{c}") for c in chosen}
+    if not found:
+        raise BadInput(f"no column of numbers among {_list(rest)}; {name}; tokenise or encode the inputs first")
+    own = {str(c): _own(_column(data, c)) for c in rest if c not in chosen and not _is_media(data, c)}
+    kept = {c: v for c, v in own.items() if v is not None}
+    y, classes = _labels(data, label, name)
+    if not known and len(found) == 1:
+        return _checked(next(iter(found.values())), y, name, columns=kept, classes=classes)
+    if not known and all(t.ndim == 1 for t in found.values()):  # a table: one row of features an example
+        x = torch.stack([t.to(torch.get_default_dtype()) for t in found.values()], 1)
+        return _checked(x, y, name, columns=kept, classes=classes, features=tuple(found))
+    return _checked(found, y, name, columns=kept, classes=classes)
+
+
+def _list(names: Sequence[Any]) -> str:
+    return ", ".join(map(str, names))
+
+
+def _labels(data: Any, label: str, name: str) -> tuple[Tensor, tuple[str, ...]]:
+    """Targets, and the names of the classes where the column knows them."""
+    values = data[label]
+    features = getattr(data, "features", None)
+    named = getattr(features[label], "names", None) if isinstance(features, Mapping) and label in features else None
+    codes = getattr(values, "cat", None)  # a pandas column of categories
+    if codes is not None:
+        values, named = codes.codes.to_numpy(), codes.categories
+    return _tensor(_column({label: values}, label), f"{name}.{label}"), tuple(map(str, () if named is None else named))
+
+
+def _is_media(data: Any, name: str) -> bool:
+    """Whether a column of a Hugging Face dataset would be decoded when it is looked at."""
+    features = getattr(data, "features", None)
+    return isinstance(features, Mapping) and type(features.get(name)).__name__ in ("Image", "Audio", "Video")
+
+
+def _column(data: Any, name: str) -> Any:
+    values = data[name]
+    return values if isinstance(values, Tensor) else values[:]
+
+
+def _is_numbers(values: Any) -> bool:
+    if isinstance(values, Tensor):
+        return True
+    try:
+        return np.asarray(values).dtype.kind in "biuf"
+    except ValueError:
+        return False
+
+
+def _own(values: Any) -> np.ndarray | None:
+    """A column for a person to read: one text, number or date a row; None where it is something else."""
+    if isinstance(values, Tensor):
+        return values.cpu().numpy() if values.ndim == 1 else None
+    entries = values.tolist() if hasattr(values, "tolist") else list(values)
+    readable = str | numbers.Number | bool | datetime.date | datetime.time | None
+    if not all(isinstance(v, readable) for v in entries):
+        return None
+    if all(isinstance(v, numbers.Number) for v in entries):
+        return np.asarray(entries)
+    column = np.empty(len(entries), dtype=object)
+    column[:] = entries
+    return column
+
+
+def _inputs(x: Any, name: str) -> Inputs:
+    if isinstance(x, Mapping):
+        return {str(k): _tensor(v, name) for k, v in x.items()}
+    return tuple(_tensor(v, name) for v in x) if isinstance(x, tuple) else _tensor(x, name)
+
+
+def _tensor(values: Any, name: str) -> Tensor:
+    try:
+        if not isinstance(values, Tensor):
+            if isinstance(values, list) and values and isinstance(values[0], Tensor):
+                values = torch.stack(values)
+            else:
+                array = np.asarray(values)
+                if array.dtype.kind in "USO":
+                    raise TypeError("it holds text or objects; map classes to 0, 1, 2, ...")
+                array = np.ascontiguousarray(array) if array.ndim else array
+                values = torch.as_tensor(array if array.flags.writeable else array.copy())
+        if values.ndim == 0:
+            raise ValueError("it is a single number")
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise BadInput(
+            f"cannot be read as an array of numbers ({first_line(e)}); {name}; give tensors or arrays"
+        ) from e
+    return values.detach()

@@ -1,0 +1,172 @@
+"""Two views of the same examples: a fixed one to score with, and one with augmentation to train with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.data.inputs import Inputs, each, joined, leaves, stacked
+from amends.errors import BadInput, first_line
+
+LABELS = ("label", "labels", "y", "target", "targets")
+TWICE = 8  # examples read twice, to see whether a set is random
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """What `views` returns: pass it wherever a data set is taken."""
+
+    scoring: Any
+    training: Any
+
+
+def views(scoring: Any, training: Any) -> Views:
+    """The same examples twice, in the same order: `scoring` without randomness, `training` augmented.
+
+    Scores, curvature and evaluation use the first. Fine-tuning and retraining read the inputs of every
+    batch anew from the second, a Dataset of (x, y); labels are always those of the first. Random numbers
+    drawn from the global generators of torch, numpy or python repeat themselves with the method's seed.
+    """
+    return Views(scoring, training)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some items of a view."""
+
+    view: Any
+    at: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def __getitem__(self, i: int) -> Any:
+        return self.view[int(self.at[i])]
+
+    def inputs(self, positions: np.ndarray, like: Inputs) -> Inputs:
+        return _inputs(self.view, self.at[positions], like)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Where each row of some inputs is read anew: in which view (-1: nowhere, it stays as it is), and
+    at which position of it. Kept flat, so that sets can be cut and put together as often as needed."""
+
+    views: tuple[Any, ...]
+    which: np.ndarray
+    at: np.ndarray
+
+    @classmethod
+    def of(cls, view: Any, n: int) -> Training:
+        return cls((view,), np.zeros(n, dtype=np.int64), np.arange(n))
+
+    @classmethod
+    def joined(cls, parts: list[tuple[Training | None, np.ndarray]]) -> Training | None:
+        """Rows of several, end to end; None where none of them has a view."""
+        found, which, at = [], [], []
+        for part, rows in parts:
+            if part is None:
+                which.append(np.full(len(rows), -1))
+                at.append(rows)
+                continue
+            found += [v for v in part.views if not any(v is f for f in found)]
+            place = np.array([next(i for i, f in enumerate(found) if f is v) for v in part.views] + [-1])
+            which.append(place[part.which[rows]])
+            at.append(part.at[rows])
+        return cls(tuple(found), np.concatenate(which), np.concatenate(at)) if found else None
+
+    def read(self, x: Inputs, rows: Tensor, seed: int, name: str) -> Inputs:
+        """The inputs of these rows, drawn from `seed`; x holds them as they are for scoring."""
+        host = rows.cpu().numpy()
+        which, at, device = self.which[host], self.at[host], leaves(x)[0].device
+        parts: list[Inputs] = []
+        order: list[np.ndarray] = []
+        with seeded(seed):
+            for v in range(-1, len(self.views)):
+                here = np.flatnonzero(which == v)
+                if not len(here):
+                    continue
+                chosen = rows[torch.as_tensor(here, device=rows.device)]
+                parts.append(_at(x, chosen) if v < 0 else _inputs(self.views[v], at[here], x))
+                order.append(here)
+        parts = [each(part, lambda t: t.to(device)) for part in parts]
+        if len(parts) == 1:
+            return parts[0]
+        try:
+            back = torch.as_tensor(np.argsort(np.concatenate(order)), device=device)
+            return each(joined(parts), lambda t: t[back])
+        except (RuntimeError, KeyError, IndexError) as e:
+            raise BadInput(
+                f"the training view gives other inputs than the rest has ({first_line(e)}); {name}; "
+                "let both give the same shapes"
+            ) from e
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Global random numbers of python, numpy and torch start at `seed` inside; the caller's go on after it."""
+    python, array = random.getstate(), np.random.get_state()
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
+        try:
+            random.seed(seed)
+            np.random.seed(seed)
+            torch.default_generator.manual_seed(seed)
+            for device in devices:
+                torch.cuda.default_generators[device].manual_seed(seed)
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(array)
+
+
+def _at(x: Inputs, rows: Tensor) -> Inputs:
+    return each(x, lambda t: t[rows])
+
+
+def _inputs(view: Any, positions: np.ndarray, like: Inputs) -> Inputs:
+    if hasattr(view, "inputs"):
+        return view.inputs(positions, like)
+    return stacked([_input(view[int(i)], like) for i in positions], "the training view")
+
+
+def _input(item: Any, like: Inputs) -> Any:
+    """x of an item (x, y), or of an item with named columns the ones that scoring uses."""
+    if isinstance(item, Mapping):
+        names = list(like) if isinstance(like, dict) else [k for k in item if k not in LABELS]
+        missing = [k for k in names if k not in item]
+        if missing or (not isinstance(like, dict) and len(names) != 1):
+            raise BadInput(
+                f"an item has the columns {', '.join(map(str, item))}; the training view; "
+                f"give {', '.join(names) if missing else 'one input and its label'}"
+            )
+        return {k: item[k] for k in names} if isinstance(like, dict) else item[names[0]]
+    if not (isinstance(item, tuple | list) and len(item) == 2):
+        raise BadInput(f"an item is {type(item).__name__}, expected (x, y); the training view; return a pair")
+    return item[0]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two readings of an example are equal, to the bit."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(same(v, w) for v, w in zip(a, b, strict=True))
+    try:
+        a, b = (np.asarray(v.cpu() if isinstance(v, Tensor) else v) for v in (a, b))
+        return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+    except (TypeError, ValueError, RuntimeError):
+        return True  # what cannot be compared is no number a model would see
+
+
+def unsteady(data: Any, items: list[Any]) -> list[int]:
+    """Of a few examples that are read a second time, those that come out different."""
+    few = np.unique(np.linspace(0, len(items) - 1, TWICE).astype(int)) if items else []
+    return [int(i) for i in few if not same(items[i], data[int(i)])]
