@@ -14,7 +14,7 @@ ROOMS = [
     "errors", "params", "progress", "data", "likelihoods", "models", "network", "factor", "trace", "posteriors",
     "curvature", "climb", "remember", "editors", "baselines", "ratio", "methods", "prepare", "selection", "evaluation",
     "conflicts", "neighbours", "committee", "influence", "treatment", "curve", "verdict", "search", "algorithm",
-    "frames", "runs", "report", "demo", "cli",
+    "frames", "looks", "runs", "report", "demo", "cli",
 ]  # fmt: skip
 MATHEMATICS = ROOMS[: ROOMS.index("algorithm") + 1]
 

@@ -1,0 +1,153 @@
+"""What came of a repair: the verdict in words, before and after, and the curve it was chosen on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from amends.report.charts import curve, dumbbell, legend, scale_of_shares
+from amends.report.markup import Html, change, count, folded, join, probability, share, span, table, tag
+
+SETS = {
+    "query": "failures it searched with",
+    "holdout": "failures it was not shown",
+    "remaining": "examples that were right",
+    "overall": "holdout and remaining, in the proportion given",
+}
+GLYPHS = {
+    "repaired": "M8 16.5l5.2 5.2L24.5 10.4",
+    "partly repaired": "M16 5a11 11 0 0 1 0 22z",
+    "not repaired": "M9.5 16h13",
+    "identified": "M16 16m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0",
+}
+
+
+def glyph(verdict: str) -> Html:
+    """A sign of the verdict that is told by its shape."""
+    ring, path = tag("circle", cx=16, cy=16, r=14), tag("path", d=GLYPHS.get(verdict, ""))
+    return tag("svg", ring, path, viewBox="0 0 32 32", class_=f"glyph {verdict.split()[0]}", aria_hidden="true")
+
+
+def verdict(metrics: dict[str, Any]) -> Html:
+    said, reason = metrics["verdict"], metrics["reason"]
+    words = tag("p", sentence(reason), class_="reason")
+    untouched = None
+    if said == "not repaired":
+        untouched = tag("p", "The model comes back as it was, and nothing counts as removed.", class_="reason")
+    return tag("div", glyph(said), tag("div", tag("h1", said.capitalize()), words, untouched), class_="verdict")
+
+
+def warnings(lines: Sequence[str]) -> Html | None:
+    """Each is what; where; what to do."""
+    if not lines:
+        return None
+    items = [tag("li", tag("b", sentence(what)), " ", tag("span", sentence("; ".join(rest))) if rest else None)
+             for what, *rest in (str(line).split("; ") for line in lines)]  # fmt: skip
+    return tag(
+        "aside", tag("h2", "Mind this" if len(items) == 1 else "Mind these"), tag("ul", *items), class_="warnings"
+    )
+
+
+def figures(metrics: dict[str, Any], trained: int | None) -> Html:
+    """The four numbers one asks for first."""
+    judged = "holdout" if metrics["holdout"]["n"] else "query"
+    rest, whole = metrics["remaining"], metrics["overall"]
+    fixed = metrics["fixed"] if judged == "holdout" else None
+    tiles = [
+        (share(metrics[judged]["after"]), f"of {count(metrics[judged]['n'])} {SETS[judged]} are right"
+         + (f": {count(fixed)} fixed" if fixed is not None else "")),
+        ("not looked at" if rest is None else count(metrics["newly_broken"]),
+         "no remaining was given" if rest is None else f"of {count(rest['n'])} that were right are newly broken"),
+        (f"{share(whole['before'])} → {share(whole['after'])}", "right overall, before and after"),
+        (count(metrics["removed"]), "training examples removed" if trained is None
+         else f"of {count(trained)} training examples removed"),
+    ]  # fmt: skip
+    return tag("ul", *(tag("li", tag("b", value), tag("span", says)) for value, says in tiles), class_="figures")
+
+
+def before_after(metrics: dict[str, Any]) -> Html:
+    rows, lines = [], []
+    for name, what in SETS.items():
+        row = metrics.get(name)
+        if not row or not row["n"] or row["before"] is None:
+            continue
+        interval, moved = metrics["intervals"].get(name), metrics["changes"].get(name)
+        told = f"{name}: {share(row['before'])} right before, {share(row['after'])} after"
+        told += "" if interval is None else f", 95% interval {span(*interval)}"
+        label = tag("span", tag("b", name), tag("span", what, class_="soft"), class_="name")
+        now = tag("span", f"{share(row['before'])} → ", tag("b", share(row["after"])), class_="number")
+        lines.append(tag("li", label, dumbbell(row["before"], row["after"], interval, told), now))
+        rows.append((
+            name, count(row["n"]), share(row["before"]), share(row["after"]),
+            "–" if interval is None else span(*interval), change(row["before"], row["after"]),
+            "–" if moved is None else span(*moved, write=lambda v: change(0, v)),
+            probability(metrics["p_values"].get(name)),
+        ))  # fmt: skip
+    lines.append(tag("li", tag("span", class_="name"), scale_of_shares(), tag("span"), class_="axis"))
+    head = ("set", "n", "before", "after", "95% interval", "change, points", "95% interval", "p")
+    return join([
+        tag("ul", *lines, class_="dumbbells"),
+        tag("p", tag("span", "○", class_="sign before"), " before   ", tag("span", "●", class_="sign after"),
+            " after, with its 95% interval", class_="note"),
+        table(head, rows, "Shares right before and after"),
+        tag("p", "Intervals of a share are Wilson's, of a change those of a paired bootstrap; p is the exact McNemar "
+                 "test of fixed against broken.", class_="note"),
+    ])  # fmt: skip
+
+
+def changes(metrics: dict[str, Any]) -> Html:
+    """Fixed and newly broken, in a sentence, and what the controls leave of it."""
+    n, rest = metrics["holdout"]["n"], metrics["remaining"]
+    parts = [tag("b", count(metrics["fixed"])), f" of {count(n)} failures it was not shown are fixed"] if n else []
+    if rest is not None:
+        parts += ["; " if parts else "", tag("b", count(metrics["newly_broken"])),
+                  f" of {count(rest['n'])} that were right are newly broken"]  # fmt: skip
+    if metrics["removed"] and metrics.get("p_value") is not None:
+        parts += [". That a control would do as well has p ", _p(metrics["p_value"])]
+    return tag("p", *parts, ".")
+
+
+def _p(value: float) -> str:
+    told = probability(value)
+    return told if told.startswith("<") else f"= {told}"
+
+
+def curves(rows: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> Html:
+    """Holdout and remaining side by side; the query where nothing was held out."""
+    judged = "holdout" if metrics["holdout"]["n"] else "query"
+    panels = [(judged, "Holdout failures now right" if judged == "holdout" else "Query failures now right"),
+              ("remaining", "Remaining still right")]  # fmt: skip
+    there = [p for p in panels if any(r.get(p[0]) is not None for r in rows)]
+    chosen = metrics["removed"] if len(metrics.get("rounds", ())) < 2 else None
+    kinds = [r["by"] for r in rows]
+    return join(
+        [tag("div", *(curve(rows, name, title, chosen) for name, title in there), class_="curves"), legend(kinds)]
+    )
+
+
+def curve_table(rows: Sequence[dict[str, Any]]) -> Html:
+    names = [n for n in ("query", "holdout", "guard", "remaining") if any(r.get(n) is not None for r in rows)]
+    head = ["by", "removed", *names, *(f"{n}, lowest to highest" for n in names if n in ("holdout", "remaining"))]
+    body = [
+        (r["by"], count(r["removed"]), *(share(r.get(n)) for n in names),
+         *(span(r.get(f"{n}_low"), r.get(f"{n}_high")) for n in names if n in ("holdout", "remaining")))
+        for r in rows
+    ]  # fmt: skip
+    return folded("The curve as a table", table(head, body, "Every number of examples that was tried"))
+
+
+def controls(found: dict[str, dict[str, Any]], metrics: dict[str, Any]) -> Html:
+    """What the same treatment does without the causes."""
+    rows = [("this repair", count(metrics["removed"]), *(share((metrics[n] or {}).get("after")) for n in
+             ("query", "holdout", "remaining")))]  # fmt: skip
+    for name, row in found.items():
+        rows.append(
+            (f"control: {name}", count(row["removed"]), *(share(row.get(n)) for n in ("query", "holdout", "remaining")))
+        )
+    return table(("", "removed", "query", "holdout", "remaining"), rows, "The repair beside its controls")
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    text = text.strip()
+    return text and text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")

@@ -1,0 +1,181 @@
+"""report.html: one file that opens from disk, asks nobody for anything, and says what a repair did."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from amends.errors import RunMismatch, first_line
+from amends.report import gallery, outcome, settings, tables
+from amends.report.folder import RunFolder, read
+from amends.report.markup import Html, count, join, section, tag
+from amends.report.matrix import matrices
+
+LARGEST = 5_000_000  # bytes
+PART = 400_000  # bytes of pictures any but the gallery of causes may take
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # the browser itself refuses any request
+PRIVACY = (
+    "Deleting examples this way repairs a model. It is not a privacy guarantee: "
+    "do not rely on it to make a person's data unrecoverable."
+)
+
+
+def report(folder: Path) -> str:
+    """The run folder as one HTML document of at most 5 MB; reads run.toml, causes.csv, looks.json and, where
+    the run is done, metrics.json and curve.csv. A file that is missing or damaged is a RunMismatch."""
+    run = read(Path(folder))
+    try:
+        return _document(run)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+        what = f"{type(e).__name__}: {first_line(e)}"
+        raise RunMismatch(f"the run cannot be read as one of this version ({what}); {folder}; make it again") from e
+
+
+def style() -> str:
+    return files("amends.report").joinpath("style.css").read_text(encoding="utf-8")
+
+
+def _document(run: RunFolder) -> str:
+    plain = _repaired if run.done else _identified
+    bare = _page(run, plain(run, gallery.Room(0)))
+    room = gallery.Room(LARGEST - len(bare.encode()) - 10_000)
+    return _page(run, plain(run, room))
+
+
+def _page(run: RunFolder, parts: list[Html]) -> str:
+    said = run.metrics["verdict"] if run.done else "identified"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{run.name}: {said}"),
+        tag("style", Html(style())),
+    )
+    made = " · ".join(str(run.run[k]) for k in ("made",) if run.run.get(k))
+    top = tag("div", tag("span", "amends", class_="mark"), tag("span", run.name, class_="run"), tag("span", made),
+              class_="masthead")  # fmt: skip
+    by = f"Made by amends {run.run.get('amends', '')} for the run {run.name}."
+    foot = tag("footer", tag("p", PRIVACY), tag("p", by, class_="soft"))
+    body = tag("body", tag("main", top, *parts, foot))
+    return "<!doctype html>\n" + tag("html", head, body, lang="en")
+
+
+def _contents(sections: list[tuple[str, str, Any]]) -> list[Html]:
+    """A line of links, then the sections themselves."""
+    there = [(name, title, inside) for name, title, inside in sections if inside is not None]
+    links = [tag("li", tag("a", title, href=f"#{name}")) for name, title, _ in there]
+    nav = tag("nav", tag("ul", *links), aria_label="contents")
+    return [nav, *(section(name, title, inside) for name, title, inside in there)]
+
+
+def _trained(run: RunFolder) -> int | None:
+    return run.about.get("data", {}).get("train", {}).get("n")
+
+
+def _repaired(run: RunFolder, room: gallery.Room) -> list[Html]:
+    m = run.metrics
+    top = [outcome.verdict(m), outcome.figures(m, _trained(run)), outcome.warnings(m["warnings"])]
+    small = [
+        ("copies", "Near copies among the causes", _copies(run, room) if m["duplicates"] else None),
+        ("suspects", "Failures whose own label looks wrong", _suspects(run, room) if m["suspects"] else None),
+        ("changed", "Fixed and newly broken", _changed(run, room)),
+    ]
+    sections = [
+        ("before-after", "Before and after", join([outcome.changes(m), outcome.before_after(m)])),
+        ("curve", "How many to remove", _curve(run)),
+        ("causes", "The causes", _causes(run, room)),
+        *small,
+        ("confusion", "Who is taken for whom", _confusion(run) if m.get("confusion") else None),
+        ("groups", "By group of failures", tables.by_group(run) if m["groups"] else None),
+        ("classes", "By class", _classes(run) if m["classes"] else None),
+        ("calibration", "Calibration", tables.calibration(m["calibration"]) if m.get("calibration") else None),
+        ("keep", "Sets to keep", tables.keep(m["keep"]) if m["keep"] else None),
+        ("method", "Method and settings", _method(run)),
+    ]
+    return [p for p in [*top, *_contents(sections)] if p is not None]
+
+
+def _identified(run: RunFolder, room: gallery.Room) -> list[Html]:
+    harmful = sum(c["score"] > 0 for c in run.causes)
+    shown = f"{count(run.total)} training examples have a score; "
+    shown += f"{count(harmful)} of them stand against the failures" if run.total == len(run.causes) else (
+        "the strongest are shown" if harmful else "none of those shown stands against the failures"
+    )  # fmt: skip
+    words = tag("p", shown + ". Nothing has been treated or judged yet.", class_="reason")
+    top = tag("div", outcome.glyph("identified"), tag("div", tag("h1", "Causes identified"), words), class_="verdict")
+    sections = [("causes", "The causes", _causes(run, room)), ("method", "Method and settings", _method(run))]
+    return [top, *_contents(sections)]
+
+
+def _curve(run: RunFolder) -> Html:
+    m = run.metrics
+    words = (
+        "Each point is the model treated with that many examples gone, the most harmful first. The same treatment with "
+    )
+    words += "nothing removed, or as many drawn at random, says how much of it is owed to the causes."
+    several = None
+    if len(m.get("rounds", ())) > 1:
+        several = join([tag("p", "The curve is that of the last round."), tables.rounds(run)])
+    return join([tag("p", words), outcome.curves(run.curve, m), several, outcome.controls(m["controls"], m),
+                 outcome.curve_table(run.curve)])  # fmt: skip
+
+
+def _causes(run: RunFolder, room: gallery.Room) -> Html:
+    if not run.causes:
+        return tag("p", "Nothing was removed.")
+    kept = "None of these was removed. " if run.done and not run.metrics["removed"] else ""
+    words = (
+        "Training examples that conflict with the failures, most harmful first. The higher its score, the more of its "
+        "likelihood an example loses when the failures are inserted into what the model remembers; suggested is the "
+        "label the model then leans to. To conflict with the failures is not yet to have a wrong label: look."
+    )
+    return join([tag("p", kept + words), gallery.causes(run, room)])
+
+
+def _copies(run: RunFolder, room: gallery.Room) -> Html:
+    words = "Each row is one example several times over, or nearly. What is decided for one should hold for the others."
+    return join([tag("p", words), gallery.copies(run, room, PART)])
+
+
+def _suspects(run: RunFolder, room: gallery.Room) -> Html:
+    words = (
+        "Right examples near these failures all carry what the model said, and no edit that was shown the other "
+        "failures comes to see them as labelled. Mend or drop them before the next repair."
+    )
+    return join([tag("p", words), gallery.changed(run, run.metrics["suspects"], "failures", room, PART)])
+
+
+def _changed(run: RunFolder, room: gallery.Room) -> Html | None:
+    m = run.metrics
+    parts = []
+    for title, at, kind in (("Newly broken", m["broken_at"], "remaining"), ("Fixed", m["fixed_at"], "failures")):
+        if at:
+            parts += [tag("h3", f"{title}: {count(len(at))}"), gallery.changed(run, at, kind, room, PART)]
+    return join(parts) if parts else None
+
+
+def _confusion(run: RunFolder) -> Html:
+    found, merged = matrices(run.metrics["confusion"])
+    words = (
+        "All that was judged, holdout and remaining together: rows are the true class, columns what the model says. "
+    )
+    words += "In the difference, what has got worse is hatched."
+    if merged:
+        words += f" {count(merged)} classes that are seldom confused stand together as others."
+    return join([tag("p", words), found])
+
+
+def _classes(run: RunFolder) -> Html:
+    harmed = run.metrics["harmed"]
+    words = "No class has got worse beyond chance."
+    if harmed:
+        words = f"Worse beyond chance, at 5% over all classes: {', '.join(run.label(h) for h in harmed)}."
+    return join([tag("p", words), tables.by_class(run)])
+
+
+def _method(run: RunFolder) -> Html:
+    parts = [tables.members(run.heard) if run.heard else None, settings.config(run), settings.made_with(run)]
+    return join([*parts, tag("h3", "Make it again"), settings.replay(run)])

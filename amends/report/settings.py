@@ -1,0 +1,60 @@
+"""How a run was made, and how to make it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from amends.report.folder import RunFolder
+from amends.report.markup import Html, count, join, table, tag
+
+LONGEST = 300  # characters of one setting that are shown
+ABOUT = {
+    "name": "run", "made": "made", "amends": "amends", "torch": "torch", "python": "Python", "device": "device",
+    "seed": "seed", "state": "state", "command": "command",
+}  # fmt: skip
+
+
+def made_with(run: RunFolder) -> Html:
+    """Versions, data and weights by their hashes."""
+    rows = [(ABOUT.get(k, k), _value(v)) for k, v in run.run.items() if not isinstance(v, dict)]
+    parts = [table(("", ""), rows, "The run", words=(0, 1), class_="plain")]
+    hashed = [(name, count(row.get("n")), tag("code", row.get("sha256", "–"))) for name, row in _sets(run.about)]
+    if "model" in run.about:
+        hashed.append(("model", "–", tag("code", run.about["model"].get("sha256", "–"))))
+    if hashed:
+        parts.append(table(("set", "n", "sha256"), hashed, "What it was made from", words=(0, 2)))
+    return join(parts)
+
+
+def _sets(about: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from ((name, row) for name, row in about.get("data", {}).items() if isinstance(row, dict))
+
+
+def config(run: RunFolder) -> Html | None:
+    rows = [(tag("code", name), _value(value)) for name, value in _flat(run.about.get("config", {}))]
+    return table(("setting", "value"), rows, "The settings, as they were resolved", words=(0, 1)) if rows else None
+
+
+def _flat(found: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in found.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _value(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def replay(run: RunFolder) -> Html:
+    """The commands that make this run again, and this page."""
+    verb, folder = "repair" if run.done else "identify", shlex.quote(str(run.path))
+    lines = [run.run["command"]] if run.run.get("command") else [f"amends {verb} {folder}/run.toml -o {folder}-again"]
+    lines.append(f"amends report {folder}")
+    if not run.done:
+        lines.insert(1, f"amends treat {folder}")
+    return tag("pre", tag("code", "\n".join(lines)))

@@ -1,0 +1,85 @@
+"""Groups, classes, calibration, sets to keep, rounds, members: what is read line by line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amends.report.folder import RunFolder
+from amends.report.markup import Html, change, count, folded, join, number, probability, share, table, tag
+
+MOST = 150  # rows of one table; metrics.json has all
+
+
+def by_group(run: RunFolder) -> Html:
+    rows = sorted(run.metrics["groups"].items(), key=lambda item: -item[1]["n"])
+    body = [(run.label(name), *_row(row)) for name, row in rows[:MOST]]
+    head = ("group", "n", "before", "after", "change, points", "fixed", "broken", "p")
+    return _opened(head, body, "Holdout failures by group, true→predicted", len(rows))
+
+
+def by_class(run: RunFolder) -> Html:
+    harmed = [str(name) for name in run.metrics["harmed"]]
+    rows = sorted(run.metrics["classes"].items(), key=lambda item: (item[0] not in harmed, _order(item[0])))
+    body = [
+        (
+            join([run.label(name), tag("span", " ▼ harmed", class_="harmed") if str(name) in harmed else None]),
+            *_row(row),
+        )
+        for name, row in rows[:MOST]
+    ]
+    head = ("class", "n", "before", "after", "change, points", "fixed", "broken", "p")
+    return _opened(head, body, "All that was judged, by its true class", len(rows))
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        count(row["n"]), share(row["before"]), share(row["after"]), change(row["before"], row["after"]),
+        count(row["fixed"]), count(row["broken"]), probability(row["p_value"]),
+    )  # fmt: skip
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (int(name), "") if name.isdigit() else (10**9, name)
+
+
+def _opened(head: tuple[str, ...], body: list[tuple[Any, ...]], caption: str, total: int, first: int = 15) -> Html:
+    """The first rows open to see, all of them folded, and a word where there are still more."""
+    more = (
+        tag("p", f"{count(total - len(body))} more are in metrics.json.", class_="note") if total > len(body) else None
+    )
+    if len(body) <= first + 3:
+        return join([table(head, body, caption), more])
+    rest = folded(f"{len(body) - first} more", table(head, body[first:], f"{caption}, the rest"))
+    return join([table(head, body[:first], caption), rest, more])
+
+
+def calibration(found: dict[str, Any]) -> Html:
+    before, after = found["before"], found["after"]
+    rows = [
+        ("expected calibration error", number(before["error"]), number(after["error"])),
+        ("mean confidence", share(before["confidence"]), share(after["confidence"])),
+        ("mean loss, nats", number(before["loss"]), number(after["loss"])),
+    ]
+    return table(("", "before", "after"), rows, "How far confidence is from being right")
+
+
+def keep(found: dict[str, dict[str, Any]]) -> Html:
+    rows = [(name, share(r["before"]), share(r["after"]), change(r["before"], r["after"])) for name, r in found.items()]
+    return table(("set", "before", "after", "change, points"), rows, "Sets whose accuracy must hold")
+
+
+def rounds(run: RunFolder) -> Html:
+    rows = [
+        (", ".join(run.label(g) for g in r["groups"]), r["verdict"], f"{count(r['fixed'])} of {count(r['n'])}",
+         count(r["removed"]), "yes" if r["learned"] else "no", probability(r["p_value"]), r["reason"])
+        for r in run.metrics["rounds"]
+    ]  # fmt: skip
+    head = ("groups", "verdict", "fixed", "removed", "learned", "p", "reason")
+    return table(head, rows, "Groups repaired one after the other", words=(0, 1, 6))
+
+
+def members(found: list[dict[str, Any]]) -> Html:
+    """The edits that were heard, and how much each counts."""
+    rows = [(r["name"], number(r["unseen"]), share(r["weight"]), r.get("refused") or "") for r in found]
+    head = ("edit", "on what it was not shown", "weight in the scores", "refused because")
+    return table(head, rows, "Edits that scored the training examples", words=(0, 3))
