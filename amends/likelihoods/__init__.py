@@ -1,8 +1,12 @@
 """log p(y | outputs), one value an example, in nats."""
 
-from amends.likelihoods.base import Custom, Likelihood, as_likelihood
+from amends.likelihoods.base import Custom, Likelihood, as_likelihood, asked, probability
 from amends.likelihoods.bernoulli import Bernoulli
 from amends.likelihoods.categorical import Categorical
 from amends.likelihoods.gaussian import Gaussian
+from amends.likelihoods.tokens import Tokens, token_targets
 
-__all__ = ["Bernoulli", "Categorical", "Custom", "Gaussian", "Likelihood", "as_likelihood"]
+__all__ = [
+    "Bernoulli", "Categorical", "Custom", "Gaussian", "Likelihood", "Tokens", "as_likelihood", "asked", "probability",
+    "token_targets",
+]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
@@ -102,6 +102,9 @@ class Custom:
     def shown(self, targets: Tensor) -> Tensor:
         return self.like.shown(targets)
 
+    def asked(self, targets: Tensor) -> Custom:
+        return replace(self, like=asked(self.like, targets))
+
     def ceiling(self, targets: Tensor) -> Tensor:
         return self.like.ceiling(targets)
 
@@ -118,6 +121,20 @@ class Custom:
                 f"the likelihood returns {got} for {len(outputs)} examples, expected [{len(outputs)}]; likelihood; "
                 "return one log-likelihood per example (reduction='none')"
             )
+
+
+def asked(likelihood: Likelihood, targets: Tensor) -> Likelihood:
+    """Told which parts of these targets ask anything, where it knows such a thing: token targets do."""
+    tell = getattr(likelihood, "asked", None)
+    return likelihood if tell is None else tell(targets)
+
+
+def probability(likelihood: Likelihood, log_p: Tensor, targets: Tensor) -> Tensor:
+    """exp(log p) in float64; of a sequence that of its typical token (the geometric mean), since the
+    product over many tokens is next to nothing whatever the model."""
+    parts = getattr(likelihood.family, "parts", None)
+    log_p = log_p.double()
+    return log_p.exp() if parts is None else (log_p / parts(targets).to(log_p).clamp(min=1)).exp()
 
 
 def as_likelihood(given: Callable[[Tensor, Tensor], Tensor] | None) -> Likelihood:

@@ -8,9 +8,9 @@ from typing import Any
 
 from amends.errors import BadInput
 from amends.models.loaded import Loaded
-from amends.models.plain import load_plain
+from amends.models.plain import function_named, load_plain
 
-__all__ = ["Loaded", "load"]
+__all__ = ["Loaded", "function_named", "load"]
 
 
 def load(

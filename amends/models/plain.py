@@ -19,8 +19,8 @@ from amends.models.weights import put_weights, read_weights
 
 def load_plain(function: str, options: Mapping[str, Any], weights: str | Path | None, folder: Path) -> Loaded:
     """`function` is called with `options` and returns the network; weights may already be in it."""
+    make = function_named(function, folder)
     with importable(folder):
-        make = _found(function, folder)
         try:
             model = make(**options)
         except Exception as e:
@@ -51,29 +51,33 @@ def importable(folder: Path) -> Iterator[None]:
         sys.path[:], sys.dont_write_bytecode = path, written
 
 
-def _found(function: str, folder: Path) -> Callable[..., Any]:
+def function_named(function: str, folder: Path, where: str = "function") -> Callable[..., Any]:
+    """What "package.module:function" names; modules are looked for in `folder` first."""
     module, colon, name = function.partition(":")
     if not colon or not module or not name:
-        raise BadInput(f"function is {function!r}; function; give package.module:function")
-    _forget_another(module.partition(".")[0], folder)
+        raise BadInput(f"function is {function!r}; {where}; give package.module:function")
+    with importable(folder):
+        return _found(module, name, folder, f"{where} {function}")
+
+
+def _found(module: str, name: str, folder: Path, where: str) -> Callable[..., Any]:
+    _forget_another(module.partition(".")[0], folder, where)
     try:
         found = import_module(module)
     except ModuleNotFoundError as e:
-        raise BadInput(f"{first_line(e)}; function {function}; it is looked for in {folder.resolve()}") from e
+        raise BadInput(f"{first_line(e)}; {where}; it is looked for in {folder.resolve()}") from e
     except Exception as e:
-        raise BadInput(
-            f"importing {module} raised {type(e).__name__}: {first_line(e)}; function {function}; check it"
-        ) from e
+        raise BadInput(f"importing {module} raised {type(e).__name__}: {first_line(e)}; {where}; check it") from e
     for part in name.split("."):
         if not hasattr(found, part):
-            raise BadInput(f"{module} has no {name}; function {function}; check the name")
+            raise BadInput(f"{module} has no {name}; {where}; check the name")
         found = getattr(found, part)
     if not callable(found):
-        raise BadInput(f"{name} is a {type(found).__name__}; function {function}; give a function or a class")
+        raise BadInput(f"{name} is a {type(found).__name__}; {where}; give a function or a class")
     return found
 
 
-def _forget_another(top: str, folder: Path) -> None:
+def _forget_another(top: str, folder: Path, where: str) -> None:
     """A module of the same name that another folder left behind gives way; one that is installed does not."""
     cached = sys.modules.get(top)
     here = PathFinder.find_spec(top, [str(folder.resolve())])
@@ -81,7 +85,7 @@ def _forget_another(top: str, folder: Path) -> None:
         return
     installed = PathFinder.find_spec(top, sys.path[1:])
     if top in sys.builtin_module_names or (installed is not None and _origin(installed) == _origin(cached.__spec__)):
-        raise BadInput(f"{top} is also the name of an installed module; function {top}; rename the file")
+        raise BadInput(f"{top} is also the name of an installed module; {where}; rename the file")
     for name in [n for n in sys.modules if n == top or n.startswith(f"{top}.")]:
         del sys.modules[name]
 

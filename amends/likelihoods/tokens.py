@@ -1,0 +1,139 @@
+"""Sequences under a causal language model; outputs are logits [batch, length, vocabulary]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from amends.errors import BadInput
+
+NONE = -100  # a target where nothing is asked: the prompt, padding
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Σ over the asked tokens of log softmax(outputs before it): the log-likelihood of the sequence.
+
+    Targets [batch, length] stand at their own place, as in Hugging Face's `labels`: what comes before a
+    place predicts it, so the first is never asked; −100 asks nothing. A soft target is a row of
+    probabilities for each place, zeros where nothing is asked. An example is right when at least
+    `share` of its asked tokens are the most likely ones, given the true ones before them.
+    """
+
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise BadInput(f"share is {self.share!r}; tokens; give what part of the tokens must be right, up to 1")
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        before, y = outputs[:, :-1], targets[:, 1:]
+        if y.is_floating_point():
+            return (y * before.log_softmax(-1)).sum((1, 2))
+        chosen = before.gather(-1, y.clamp(min=0)[..., None])[..., 0]
+        return torch.where(y != NONE, chosen - before.logsumexp(-1), 0).sum(1)
+
+    def asked(self, targets: Tensor) -> Tokens:
+        """The same, told what these targets ask: what it believes, draws, decides elsewhere is nothing."""
+        return _Asked(self.share, _is_asked(targets))
+
+    def belief(self, outputs: Tensor) -> Tensor:
+        p = outputs[:, :-1].softmax(-1)
+        return torch.cat([torch.zeros_like(outputs[:, :1]), self._only(p, 0)], 1)
+
+    def sample(self, outputs: Tensor, uniform: Tensor) -> Tensor:
+        """The first of the uniform numbers at each place is enough."""
+        below = outputs[:, :-1].softmax(-1).cumsum(-1) < uniform[:, :-1, :1]
+        return self._placed(below.sum(-1).clamp(max=outputs.shape[-1] - 1))
+
+    def root(self, outputs: Tensor) -> Tensor:
+        raise BadInput(
+            f"the exact curvature of {outputs.shape[1]} places with {outputs.shape[2]} tokens takes a backward pass "
+            "for each of them; tokens; draw labels instead, kind=amends.curvature.Sampled()"
+        )
+
+    def metric(self, outputs: Tensor, vector: Tensor) -> Tensor:
+        p, v = outputs[:, :-1].softmax(-1), vector[:, :-1]
+        product = self._only(p * (v - (p * v).sum(-1, keepdim=True)), 0)
+        return torch.cat([product, torch.zeros_like(outputs[:, :1])], 1)
+
+    def right(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        there = _is_asked(targets)
+        hits = (outputs[:, :-1].argmax(-1) == self.shown(targets)[:, 1:]) & there
+        return hits.sum(1) >= self.share * there.sum(1) - 1e-6
+
+    def decide(self, outputs: Tensor) -> Tensor:
+        return self._placed(outputs[:, :-1].argmax(-1))
+
+    def shown(self, targets: Tensor) -> Tensor:
+        if not targets.is_floating_point():
+            return targets
+        return torch.where(targets.sum(-1) > 0, targets.argmax(-1), NONE)
+
+    def ceiling(self, targets: Tensor) -> Tensor:
+        if targets.is_floating_point():
+            return torch.xlogy(targets, targets)[:, 1:].sum((1, 2))
+        return torch.zeros(len(targets), device=targets.device)
+
+    def parts(self, targets: Tensor) -> Tensor:
+        """How many tokens of each example are asked."""
+        return _is_asked(targets).sum(1)
+
+    @property
+    def family(self) -> Tokens:
+        return self
+
+    def _only(self, rows: Tensor, nothing: int) -> Tensor:
+        return rows
+
+    def _placed(self, tokens: Tensor) -> Tensor:
+        """At the place they stand for; the first is predicted by nothing."""
+        return torch.cat([torch.full_like(tokens[:, :1], NONE), self._only(tokens, NONE)], 1)
+
+    def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
+        if outputs.ndim != 3:
+            raise BadInput(
+                f"the model returns {list(outputs.shape)}, expected [batch, length, vocabulary]; {name}; "
+                "give a causal language model, or another likelihood"
+            )
+        if targets.is_floating_point() or targets.shape[1:] != outputs.shape[1:2]:
+            raise BadInput(
+                f"targets are {targets.dtype} of shape {list(targets.shape)}, expected token numbers "
+                f"[{len(targets)}, {outputs.shape[1]}]; {name}; tokens at their places, -100 where none is asked"
+            )
+        outside = (((targets < 0) & (targets != NONE)) | (targets >= outputs.shape[2])).any(1).nonzero()
+        if len(outside):
+            raise BadInput(
+                f"a target is neither -100 nor one of the {outputs.shape[2]} tokens; {name}[{int(outside[0])}]; "
+                "use the model's own tokenizer"
+            )
+        empty = (self.parts(targets) == 0).nonzero()
+        if len(empty):
+            raise BadInput(f"no token is asked after the first; {name}[{int(empty[0])}]; drop it, or give its targets")
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked(Tokens):
+    there: Tensor | None = None  # [batch, length − 1]
+
+    @property
+    def family(self) -> Tokens:
+        return Tokens(self.share)
+
+    def _only(self, rows: Tensor, nothing: int) -> Tensor:
+        assert self.there is not None
+        there = self.there.to(rows.device)
+        return torch.where(there[..., None] if rows.ndim == 3 else there, rows, nothing)
+
+
+def _is_asked(targets: Tensor) -> Tensor:
+    """Of every place but the first."""
+    rest = targets[:, 1:]
+    return rest.sum(-1) > 0 if rest.is_floating_point() else rest != NONE
+
+
+def token_targets(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Every token asked but padding: `tokens` [batch, length], and the attention mask where there is one."""
+    return tokens.clone() if mask is None else torch.where(mask.bool(), tokens, NONE)
