@@ -16,13 +16,11 @@ from amends.errors import BadInput
 from amends.methods import Default, Method, Scorer, fine_tune
 from amends.remember import Data
 from amends.report.pictures import curve_picture, image_grid
-from amends.runs import write_folder, write_repair
+from amends.runs import strange_in, write_folder
+from amends.store import Origin, write_repair
 
 CONFUSION = {(1, 7): 0.35, (9, 4): 0.35, (3, 5): 0.35, (6, 0): 0.35}
 TRAIN = 3000
-FILES = {
-    "causes.csv", "curve.csv", "metrics.json", "repaired", "strongest.png", "least_harmful.png", "curve.png",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +95,7 @@ def check_out(out: Path) -> None:
         return
     if not out.is_dir():
         raise BadInput(f"the run folder is a file; {out}; choose another with --out")
-    strange = sorted(f.name for f in out.iterdir() if f.name not in FILES)
+    strange = strange_in(out)
     if strange:
         raise BadInput(f"the folder holds {strange[0]}, which no demo wrote; {out}; choose another with --out")
 
@@ -107,7 +105,7 @@ def save(demo: Demo, out: Path) -> None:
     strongest, least = np.argsort(-scores, kind="stable")[:16], np.argsort(scores, kind="stable")[:16]
 
     def fill(folder: Path) -> None:
-        write_repair(demo.repair, folder)
+        write_repair(demo.repair, Origin(out.name, demo.repair.metrics["seed"]), folder)
         for name, chosen, title in (
             ("strongest.png", strongest, "The 16 strongest causes"),
             ("least_harmful.png", least, "The 16 least harmful"),

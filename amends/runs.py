@@ -1,20 +1,36 @@
-"""One folder a run, written whole or not at all."""
+"""One folder a run: written whole or not at all, one writer at a time, and read with nothing believed."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amends.errors import BadInput, DiskError
+from amends.config.read import Config, as_config
+from amends.errors import AmendsError, BadInput, DiskError, Locked, RunMismatch
 
 if TYPE_CHECKING:
-    from amends.algorithm import Repair
+    import pandas as pd
+
+IDENTIFIED, DONE = "identified", "done"
+
+
+@contextmanager
+def on_disk(target: Path) -> Iterator[None]:
+    """Failing to write is said in our words."""
+    try:
+        yield
+    except AmendsError:
+        raise
+    except OSError as e:
+        raise DiskError(f"{e.strerror or e}; {target}; free some space or choose another folder") from e
 
 
 def write_folder(folder: Any, fill: Callable[[Path], None], *, replace: bool = False) -> Path:
@@ -23,41 +39,219 @@ def write_folder(folder: Any, fill: Callable[[Path], None], *, replace: bool = F
     A folder that exists is left as it is unless `replace`; then it is replaced as a whole.
     """
     target = Path(folder)
-    if target.exists() and not replace:
-        raise BadInput(f"the folder exists; {target}; choose another, or remove it first")
     made: Path | None = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        made.chmod(0o755)
-        fill(made)
-        old = made.with_name(made.name + ".old")
-        if target.exists():
-            os.rename(target, old)
-        os.rename(made, target)
-        shutil.rmtree(old, ignore_errors=True)
-    except OSError as e:
-        raise DiskError(f"{e.strerror or e}; {target}; free some space or choose another folder") from e
-    finally:
-        if made is not None:
-            shutil.rmtree(made, ignore_errors=True)
+    with on_disk(target), locked(target):
+        if target.exists() and not replace:
+            raise BadInput(f"the folder exists; {target}; choose another, or remove it first")
+        try:
+            made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+            made.chmod(0o755)
+            fill(made)
+            old = made.with_name(made.name + ".old")
+            if target.exists():
+                os.rename(target, old)
+            os.rename(made, target)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            if made is not None:
+                shutil.rmtree(made, ignore_errors=True)
     return target
 
 
-def write_repair(result: Repair, folder: Path) -> None:
-    """The files of a repair, into a folder that exists."""
-    from safetensors.torch import save_model
+def add_to_folder(target: Path, fill: Callable[[Path], None]) -> None:
+    """Calls fill(empty folder), then moves what is in it into `target`, run.toml last.
 
-    result.causes.to_csv(folder / "causes.csv", index=False)
-    (folder / "metrics.json").write_text(json.dumps(result.metrics, indent=2, ensure_ascii=False) + "\n")
-    (folder / "repaired").mkdir()
-    save_model(result.model, str(folder / "repaired" / "model.safetensors"))
-    with (folder / "curve.csv").open("w", newline="") as f:
-        rows = result.metrics["curve"]
-        table = csv.DictWriter(f, fieldnames=list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
+    run.toml says how far a run is, so whatever an interrupted writer left is written again.
+    """
+    with on_disk(target):
+        made = Path(tempfile.mkdtemp(prefix=".adding.", dir=target))
+        try:
+            fill(made)
+            for path in sorted(made.iterdir(), key=lambda p: p.name == "run.toml"):
+                there = target / path.name
+                if there.is_dir():
+                    shutil.rmtree(there)
+                os.replace(path, there)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
 
 
-def save_repair(result: Repair, folder: Any) -> Path:
-    return write_folder(folder, lambda made: write_repair(result, made))
+@contextmanager
+def locked(target: Path) -> Iterator[None]:
+    """One writer at a time; the lock goes with its process. Where the system has no file locks, none is taken."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with on_disk(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    path = target.parent / f".{target.name}.lock"
+    while True:
+        with on_disk(target):
+            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise Locked(f"another amends is writing this run; {target}; wait for it, or choose another") from None
+        try:
+            if os.stat(path).st_ino == os.fstat(handle).st_ino:
+                break
+        except FileNotFoundError:
+            pass
+        os.close(handle)  # it was removed by the one who held it before; make a new one
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, read."""
+
+    folder: Path
+    about: dict[str, Any]  # run.toml
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        if not folder.exists():
+            raise BadInput(f"no such run; {folder}; see amends runs ls")
+        path = folder / "run.toml"
+        if not path.is_file():
+            raise RunMismatch(f"there is no run.toml, so this is no run folder; {folder}; give the folder of a run")
+        try:
+            about = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+            raise RunMismatch(f"damaged ({e}); {path}; make the run again") from None
+        if about.get("run", {}).get("state") not in (IDENTIFIED, DONE):
+            raise RunMismatch(f"it does not say how far the run is; {path}; make the run again")
+        return cls(folder, about)
+
+    @property
+    def state(self) -> str:
+        return self.about["run"]["state"]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def config(self) -> Config:
+        """As it was made with, paths counting from where the config was."""
+        if "config" not in self.about:
+            raise BadInput(
+                f"it was made in Python, so no config says how to load model and data; {self.folder}; "
+                "go on from it in Python, or make a run with amends identify"
+            )
+        return as_config(self.about["config"], Path(self.about["run"]["folder"]), str(self.folder / "run.toml"))
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        if self.state != DONE:
+            raise BadInput(f"nothing is repaired yet; {self.folder}; run amends treat {self.folder}")
+        return self.json("metrics.json")
+
+    def json(self, name: str) -> Any:
+        path = self.folder / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RunMismatch(f"it has no {name}; {self.folder}; make the run again") from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as e:
+            raise RunMismatch(f"damaged ({e}); {path}; make the run again") from None
+
+    def summary(self) -> dict[str, Any]:
+        """One line of a list of runs."""
+        run, told = self.about["run"], self.metrics if self.state == DONE else {}
+        share = {k: (told.get(k) or {}).get("after") for k in ("holdout", "remaining")}
+        return {"run": str(self.folder), "made": run.get("made", ""), "state": self.state,
+                "verdict": told.get("verdict", ""), "removed": told.get("removed"), **share}  # fmt: skip
+
+    def causes(self) -> pd.DataFrame:
+        """causes.csv, as a person may have edited it: decisions as text, empty where there is none."""
+        import pandas as pd
+
+        path = self.folder / "causes.csv"
+        try:
+            frame = pd.read_csv(path, dtype={"decision": str}, keep_default_na=True)
+        except FileNotFoundError:
+            raise RunMismatch(f"it has no causes.csv; {self.folder}; make the run again") from None
+        except (ValueError, UnicodeDecodeError) as e:
+            raise RunMismatch(f"damaged ({' '.join(str(e).split())}); {path}; mend it, or make the run again") from None
+        for column in ("index", "rank", "score", "decision"):
+            if column not in frame.columns:
+                raise RunMismatch(f"there is no column {column}; {path}; put it back, or make the run again")
+        return frame.assign(decision=frame["decision"].fillna(""))
+
+    def same_as(self, hashes: dict[str, str]) -> None:
+        """RunMismatch unless model and data are those the run was made with."""
+        for name, value in hashes.items():
+            known = self.about["model"] if name == "model" else self.about["data"].get(name, {})
+            if known.get("sha256") != value:
+                what = "the weights are" if name == "model" else f"{name} is"
+                raise RunMismatch(
+                    f"{what} not what this run was made with; {self.folder}; put it back, or make a new run"
+                )
+
+
+def runs_in(folder: Path) -> tuple[list[Run], list[str]]:
+    """The runs in a folder, oldest first, and what is wrong with those that cannot be read."""
+    found, damaged = [], []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if path.is_dir() and not path.name.startswith(".") and (path / "run.toml").is_file():
+            try:
+                found.append(Run.open(path))
+            except RunMismatch as e:
+                damaged.append(str(e))
+    return sorted(found, key=lambda r: str(r.about["run"].get("made", ""))), damaged
+
+
+FILES = {
+    "run.toml", "identified", "causes.csv", "causes.parquet", "curve.csv", "metrics.json", "looks.json", "repaired",
+    "dataset", "report.html", "curve.png", "strongest.png", "least_harmful.png",
+}  # fmt: skip
+
+
+def strange_in(folder: Path) -> list[str]:
+    """Names in a run folder that amends did not write."""
+    return sorted(p.name for p in folder.iterdir() if p.name not in FILES)
+
+
+def remove(run: Run) -> None:
+    """For good; a folder that also holds something of the user's stays."""
+    strange = strange_in(run.folder)
+    if strange:
+        raise BadInput(f"the folder holds {strange[0]}, which amends did not write; {run.folder}; move it away first")
+    with on_disk(run.folder), locked(run.folder):
+        shutil.rmtree(run.folder)
+
+
+def difference(one: Run, other: Run) -> dict[str, Any]:
+    """Settings and results that differ, as (one, other), and the causes only one of them removed."""
+    a, b = (_flat({k: v for k, v in r.about.items() if k in ("config", "data", "model", "run")}) for r in (one, other))
+    skip = {"run.name", "run.made", "run.state", "run.folder"}
+    settings = {k: [a.get(k), b.get(k)] for k in sorted(a.keys() | b.keys()) - skip if a.get(k) != b.get(k)}
+    found: dict[str, Any] = {"settings": settings}
+    if one.state == other.state == DONE:
+        names = ("verdict", "query", "holdout", "remaining", "overall", "fixed", "newly_broken", "removed")
+        m, n = ({k: r.metrics.get(k) for k in names} for r in (one, other))
+        found["results"] = {k: [m[k], n[k]] for k in names if m[k] != n[k]}
+    gone = [set(_removed(r)) for r in (one, other)]
+    found["causes"] = {"both": len(gone[0] & gone[1]), "only_one": sorted(gone[0] - gone[1]),
+                       "only_other": sorted(gone[1] - gone[0])}  # fmt: skip
+    return found
+
+
+def _removed(run: Run) -> list[int]:
+    frame = run.causes()
+    return frame.loc[frame["decision"] == "remove", "index"].tolist()
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found = {}
+    for key, value in table.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found

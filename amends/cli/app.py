@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
+import warnings
+from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
 
@@ -22,7 +24,18 @@ from amends.errors import (
     RunMismatch,
 )
 
-COMMANDS = {"demo": "See a real model fail, its causes found, and the model repaired; about a minute."}
+COMMANDS = {
+    "init": "Write a commented amends.toml.",
+    "check": "Load model and data, try one batch, write nothing.",
+    "identify": "Find the training examples behind the failures.",
+    "curve": "Show how many to remove, beside both controls.",
+    "treat": "Forget causes that were identified, and judge the result.",
+    "repair": "Find the causes, forget them, and judge the result.",
+    "report": "Write report.html again from a run folder.",
+    "export": "Hand cleaned data, decisions or results to another tool.",
+    "runs": "List, show, compare and remove run folders.",
+    "demo": "See a real model fail, its causes found, and the model repaired; about a minute.",
+}
 
 EXIT = (
     (BadInput, 2), (RunMismatch, 3), (Locked, 4), (DiskError, 5), (NonFinite, 6), (NotConverged, 6), (OutOfMemory, 7),
@@ -37,7 +50,8 @@ class Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            close = get_close_matches(cmd_name, COMMANDS, n=1)
+            ctx.fail(f"no command {cmd_name!r}" + (f", did you mean {close[0]}?" if close else ""))
         return getattr(import_module(f"amends.cli.{cmd_name}"), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -74,9 +88,14 @@ def run(args: list[str]) -> int:
     """The whole program, without leaving Python."""
     debug = "--debug" in args
     try:
-        result = cli.main(
-            args=[a for a in args if a != "--debug"] or ["--help"], prog_name="amends", standalone_mode=False
-        )
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.simplefilter("ignore")  # what other libraries tell their own users
+                warnings.filterwarnings("always", category=UserWarning, module="amends")
+                warnings.showwarning = lambda message, *_: _say(" ".join(str(message).split()), "warning")
+            result = cli.main(
+                args=[a for a in args if a != "--debug"] or ["--help"], prog_name="amends", standalone_mode=False
+            )
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as e:
         return e.exit_code

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from amends.cli.options import note, print_json
+from amends.config.read import unmet
+
 if TYPE_CHECKING:
+    import pandas as pd
+
     from amends.demo import Demo
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False, width=None if Console().is_terminal else 100)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -23,8 +33,89 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
+def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bool, require: str | None) -> int:
+    """The end of a repair: what came of it, and 1 where a requirement was not met."""
+    missed = unmet(require, metrics)
+    if as_json:
+        print_json({**metrics, "run": str(out), "unmet": missed})
+    else:
+        console = _console()
+        if len(causes):
+            show_causes(causes, console=console)
+            console.print(f"{len(causes)} removed in all.\n")
+        show_curve(metrics["curve"], metrics["removed"], console)
+        show_verdict(metrics, console)
+        console.print(f"\nWritten to {out}/: {', '.join(sorted(p.name for p in out.iterdir()))}")
+    for line in missed:
+        note(f"not met: {line}")
+    return 1 if missed else 0
+
+
+def show_identified(frame: pd.DataFrame, out: Path) -> None:
+    console = _console()
+    show_causes(frame, console=console)
+    harmful = int((frame["score"] > 0).sum())
+    console.print(f"{harmful} of {len(frame)} stand against the failures to some degree; the first ones most.\n")
+    console.print(f"Written to {out}/. Look at report.html or causes.csv, then, for example:")
+    console.print(f"  amends curve {out}             how many to remove, beside both controls")
+    console.print(f"  amends treat {out} --approved  after writing remove into the column decision")
+
+
+def show_causes(
+    causes: pd.DataFrame, true: Sequence[Any] | None = None, console: Console | None = None, most: int = 10
+) -> None:
+    """The first causes; with the true labels where somebody knows them."""
+    named = ["id"] if bool((causes["id"] != causes["index"]).any()) else []
+    extra = [] if true is None else ["true"]
+    columns = ("rank", "index", *named, "given", "suggested", *extra, "p(given)", "score")
+    table = _table("The training examples that stand behind them", *columns)
+    for row in causes.head(most).to_dict("records"):
+        cells = [row["rank"], row["index"], *(row[n] for n in named), _short(row["given"]), _short(row["suggested"])]
+        if true is not None:
+            cells.append(true[row["index"]])
+        table.add_row(*map(str, cells), f"{row['p_given']:.3f}", f"{row['score']:.2f}")
+    (console or _console()).print(table)
+
+
+def _short(value: Any, most: int = 24) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def show_curve(curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Console | None = None) -> None:
+    table = _table("How many to remove", "removed", "holdout", "at random", "remaining", "at random ")
+    rows = {(r["by"], int(r["removed"])): r for r in curve}
+    nothing = rows["nothing", 0]
+    table.add_row("0 (control)", _share(nothing["holdout"]), "", _share(nothing["remaining"]), "")
+    for (by, count), row in rows.items():
+        if by == "causes":
+            control = rows["random", count]
+            mark = " ←" if count == chosen else ""
+            table.add_row(
+                f"{count}{mark}", _share(row["holdout"]), _share(control["holdout"]), _share(row["remaining"]),
+                _share(control["remaining"]),
+            )  # fmt: skip
+    (console or _console()).print(table)
+
+
+def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> None:
+    console = console or _console()
+    from rich.text import Text
+
+    console.print(Text(metrics["verdict"].capitalize(), style="bold") + Text(f": {metrics['reason']}."))
+    h, r, o = metrics["holdout"], metrics["remaining"], metrics["overall"]
+    console.print(f"  fixed         {metrics['fixed']} of {h['n']} failures it was not shown")
+    if r is not None:
+        console.print(
+            f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {_share(r['after'])} still right"
+        )
+    console.print(f"  overall       {o['before']:.3f} → {o['after']:.3f}")
+    for warning in metrics["warnings"]:
+        console.print(f"  warning       {warning}")
+
+
 def show_demo(demo: Demo, out: Path) -> None:
-    console = Console(highlight=False, width=None if Console().is_terminal else 100)
+    console = _console()
     metrics, causes = demo.repair.metrics, demo.repair.causes
     flipped = int((demo.given != demo.true).sum())
     console.print(
@@ -37,43 +128,80 @@ def show_demo(demo: Demo, out: Path) -> None:
     rest = sum(count for _, count in demo.pairs[8:])
     table.add_row("others", str(rest))
     console.print(table, "")
-
-    columns = ("rank", "index", "given", "suggested", "true", "p(given)", "score")
-    table = _table("The training examples that stand behind them", *columns)
-    for row in causes.head(10).to_dict("records"):
-        shown = (row["rank"], row["index"], row["given"], row["suggested"], demo.true[row["index"]])
-        table.add_row(*map(str, shown), f"{row['p_given']:.3f}", f"{row['score']:.2f}")
     if len(causes):
         hits = float((demo.given != demo.true)[demo.repair.removed].mean())
-        console.print(table)
+        show_causes(causes, demo.true.tolist(), console)
         console.print(f"{len(causes)} removed in all; {hits:.0%} of them do have a wrong label.\n")
-
-    table = _table("How many to remove", "removed", "holdout", "at random", "remaining", "at random ")
-    rows = {(r["by"], r["removed"]): r for r in metrics["curve"]}
-    nothing = rows["nothing", 0]
-    table.add_row("0 (control)", _share(nothing["holdout"]), "", _share(nothing["remaining"]), "")
-    for (by, count), row in rows.items():
-        if by == "causes":
-            control = rows["random", count]
-            mark = " ←" if count == metrics["removed"] else ""
-            table.add_row(
-                f"{count}{mark}", _share(row["holdout"]), _share(control["holdout"]), _share(row["remaining"]),
-                _share(control["remaining"]),
-            )  # fmt: skip
-    console.print(table)
+    show_curve(metrics["curve"], metrics["removed"], console)
     alone = (
         "Each line goes on training on what is left. That alone fixes some failures, with nothing removed or as "
         "many at random; what the causes add is the difference.\n"
     )
     console.print(alone if demo.trains else "What the causes add over as many at random is the difference.\n")
-
-    console.print(f"[bold]{metrics['verdict'].capitalize()}[/bold]: {metrics['reason']}.")
-    h, r, o = metrics["holdout"], metrics["remaining"], metrics["overall"]
-    console.print(f"  fixed         {metrics['fixed']} of {h['n']} failures it was not shown")
-    console.print(
-        f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {_share(r['after'])} still right"
-    )
-    console.print(f"  overall       {o['before']:.3f} → {o['after']:.3f}")
-    for warning in metrics["warnings"]:
-        console.print(f"  warning       {warning}")
+    show_verdict(metrics, console)
     console.print(f"\nWritten to {out}/: {', '.join(sorted(p.name for p in out.iterdir()))}")
+
+
+def show_runs(rows: Sequence[Mapping[str, Any]]) -> None:
+    table = _table("Runs", "run", "made", "verdict", "removed", "holdout", "remaining")
+    for row in rows:
+        verdict = row["verdict"] or row["state"]
+        removed = "-" if row["removed"] is None else str(row["removed"])
+        table.add_row(row["run"], row["made"], verdict, removed, _share(row["holdout"]), _share(row["remaining"]))
+    _console().print(table if rows else "No runs here.")
+
+
+def show_settings(about: Mapping[str, Any]) -> None:
+    console, run = _console(), about["run"]
+    console.print(
+        f"{run['name']}: made {run['made']} with amends {run['amends']}, torch {run['torch']}, {run['device']}"
+    )
+    for name, row in about["data"].items():
+        console.print(f"  {name:<12} {row['n']:,} examples")
+    for key, value in about.get("config", {}).get("repair", {}).items():
+        console.print(f"  {key:<12} {value}")
+    console.print()
+
+
+def show_diff(found: Mapping[str, Any], one: Path, other: Path) -> None:
+    console = _console()
+    table = _table("What differs", "", str(one), str(other))
+    for part in ("settings", "results"):
+        for key, (a, b) in found.get(part, {}).items():
+            table.add_row(key, *(_measured(v) for v in (a, b)))
+    console.print(table)
+    causes = found["causes"]
+    console.print(f"\nremoved by both {causes['both']}, only by the first {len(causes['only_one'])}, "
+                  f"only by the second {len(causes['only_other'])}")  # fmt: skip
+
+
+def _measured(value: Any) -> str:
+    if isinstance(value, dict) and "after" in value:
+        return f"{_share(value['before'])} → {_share(value['after'])}"
+    return "-" if value is None else _short(value)
+
+
+def show_check(found: Mapping[str, Any]) -> None:
+    console = _console()
+    for key in ("model", "likelihood", "device"):
+        console.print(f"{key:<12} {found[key]}")
+    console.print(f"{'parameters':<12} {found['parameters']:,}, of which {found['trainable']:,} may change")
+    table = _table("", "set", "examples", "inputs", "targets")
+    for name, row in found["sets"].items():
+        table.add_row(name, f"{row['n']:,}", row["inputs"], row["targets"])
+    console.print(table, "")
+    if found["classes"]:
+        console.print(
+            f"{'classes':<12} {', '.join(found['classes'][:12])}{', …' if len(found['classes']) > 12 else ''}"
+        )
+    groups = ", ".join(f"{k} ({v})" for k, v in list(found["groups"].items())[:8])
+    console.print(f"{'failures':<12} {groups}")
+    console.print(f"{'one batch':<12} {found['batch']['n']} examples forward in {found['batch']['forward_s']:.3g} s, "
+                  f"with derivatives in {found['batch']['backward_s']:.3g} s")  # fmt: skip
+    console.print(
+        f"{'memory':<12} {found['memory']['data_mb']:.0f} MB of data, {found['memory']['peak_mb']:.0f} MB in all so far"
+    )
+    console.print(f"{'a repair':<12} about {found['estimate']}, very roughly")
+    for said in found["notes"]:
+        console.print(f"{'note':<12} {said}")
+    console.print("Nothing was written.")

@@ -109,7 +109,7 @@ def _check(known: Mapping[str, Key], key: str, value: Any, where: str) -> None:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise BadInput(f"{key} is {value!r}, expected {rule.kind}; {where}; change it")
     if rule.choices and value not in rule.choices:
-        raise BadInput(f"{key} is {value!r}; {where}; {nearest(value, rule.choices)}")
+        raise BadInput(f"{key} is {value!r}; {where}; {nearest(str(value), rule.choices)}")
 
 
 def _whole(config: Config) -> None:

@@ -1,0 +1,27 @@
+"""`amends check`: load everything, compute one batch, write nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amends.cli.options import config_argument, from_keys, options_of, print_json, told
+
+
+@click.command(short_help="Load model and data, try one batch, write nothing.")
+@config_argument
+@from_keys("method", "solver", "treat", "group_by", "seed", "device", "batch_size")
+@told
+def check(config: Path, as_json: bool, quiet: bool, verbose: bool, **options) -> None:
+    """Load what CONFIG names, run one batch forward and backward, and say what a repair would work on:
+    shapes, classes, device, memory, and roughly how long it would take."""
+    from amends.checking import checked
+    from amends.cli.loading import load_job
+    from amends.cli.show import show_check
+
+    found = checked(load_job(config, options_of(options), verbose))
+    if as_json:
+        print_json(found)
+    else:
+        show_check(found)

@@ -1,0 +1,31 @@
+"""`amends curve`: how many to remove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amends.cli.options import print_json, run_argument, told
+
+
+@click.command(short_help="Show how many to remove, beside both controls.")
+@run_argument
+@told
+def curve(run: Path, as_json: bool, quiet: bool, verbose: bool) -> None:
+    """Treat with more and more of RUN's causes gone, with nothing gone, and with as many gone at random.
+
+    Kept in curve.csv; a second call prints what is there.
+    """
+    from amends.cli.loading import load_job
+    from amends.cli.show import show_curve
+    from amends.runs import Run
+    from amends.workflow import curve_of
+
+    opened = Run.open(run)
+    job = load_job(opened.config, {}, verbose) if not (run / "curve.csv").exists() else None
+    rows = curve_of(opened, job, not quiet)
+    if as_json:
+        print_json({"run": str(run), "curve": rows})
+    else:
+        show_curve(rows)

@@ -1,0 +1,29 @@
+"""`amends init`: a first config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amends.cli.options import config_argument, print_json
+
+
+@click.command(short_help="Write a commented amends.toml.")
+@config_argument
+@click.option(
+    "--from", "source", type=click.Path(path_type=Path),
+    help="Fill it in from a Hugging Face directory, a folder of images, a CSV or a parquet file.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+def init(config: Path, source: Path | None, as_json: bool) -> None:
+    """Write CONFIG with every key and its meaning; a file that exists is left alone."""
+    from amends.config.first import write_first
+
+    found = write_first(config, source)
+    if as_json:
+        print_json({"config": str(config), "found": found})
+        return
+    filled = ", ".join(f"[{table}] {', '.join(keys)}" for table, keys in found.items())
+    click.echo(f"Written to {config}. {f'Filled in: {filled}.' if filled else 'Nothing is filled in yet.'}")
+    click.echo(f"Next: fill in [model], [train] and [evaluation], then run: amends check {config}")

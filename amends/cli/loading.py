@@ -1,0 +1,23 @@
+"""From a config on the command line to a job, with a word on stderr about what was loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from amends.cli.options import note
+from amends.config import Config, read_config
+from amends.job import Job, open_job
+
+
+def load_job(config: Path | Config, options: dict[str, Any], verbose: bool) -> Job:
+    read = read_config(config) if isinstance(config, Path) else config
+    job = open_job(read.with_options(**options))
+    for said in job.notes:
+        note(f"note: {said}")
+    if verbose:
+        parameters = sum(p.numel() for p in job.loaded.model.parameters() if p.requires_grad)
+        note(f"model: {type(job.loaded.model).__name__}, {parameters:,} parameters that may change")
+        for name, data in job.sets.items():
+            note(f"{name}: {len(data):,} examples from {data.where}")
+    return job

@@ -1,0 +1,80 @@
+"""Options that several commands share; those of a repair are the keys of [repair], in the same words."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from amends.config.keys import REPAIR, Key
+
+SEARCHING = ("method", "solver", "holdout", "group_by", "group", "seed", "device", "batch_size")
+TREATING = ("treat", "learn", "relabel", "floor", "require")
+HOW_MANY = ("top", "fraction")
+
+
+def from_keys(*names: str) -> Callable[[Any], Any]:
+    """One option for each key of [repair]; None where it is not given, so that the config holds."""
+
+    def wrap(command: Any) -> Any:
+        for name in reversed(names):
+            command = _option(name, REPAIR[name])(command)
+        return command
+
+    return wrap
+
+
+def _option(name: str, key: Key) -> Any:
+    text = f"--{name.replace('_', '-')}"
+    said = key.help[0].upper() + key.help[1:] + "."
+    if key.kinds == (bool,):
+        return click.option(text if name == "relabel" else f"{text}/--no-{name}", name, default=None, help=said,
+                            is_flag=True)  # fmt: skip
+    if name == "group":
+        return click.option(text, name, multiple=True, help=f"{said[:-1]}; may be given several times.")
+    kind: Any = click.Choice(key.choices) if key.choices else key.kinds[0]
+    return click.option(text, name, type=kind, default=None, help=said)
+
+
+def options_of(given: dict[str, Any]) -> dict[str, Any]:
+    """As the config takes them: one group is a name, several are a list."""
+    group = given.pop("group", None)
+    if group:
+        given["group"] = group[0] if len(group) == 1 else list(group)
+    if given.get("top") is not None and given.get("fraction") is not None:
+        raise click.UsageError("--top and --fraction say the same thing; give one of them")
+    return given
+
+
+def config_argument(command: Any) -> Any:
+    """The config, amends.toml in this folder unless told otherwise."""
+    return click.argument("config", type=click.Path(path_type=Path), default=Path("amends.toml"))(command)
+
+
+def run_argument(command: Any) -> Any:
+    return click.argument("run", type=click.Path(path_type=Path))(command)
+
+
+def out_option(said: str) -> Any:
+    return click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), help=said)
+
+
+def told(command: Any) -> Any:
+    """--json, -q and -v."""
+    command = click.option("-v", "--verbose", is_flag=True, help="Say on stderr what was loaded.")(command)
+    command = click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")(command)
+
+
+def print_json(value: Any) -> None:
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=str)
+    print()
+
+
+def note(text: str) -> None:
+    """A line for the person, beside the results."""
+    print(text, file=sys.stderr)

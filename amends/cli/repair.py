@@ -1,0 +1,45 @@
+"""`amends repair`: the whole of it, from a config to a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amends.cli.options import (
+    HOW_MANY,
+    SEARCHING,
+    TREATING,
+    config_argument,
+    from_keys,
+    options_of,
+    out_option,
+    told,
+)
+
+
+@click.command(short_help="Find the causes, forget them, and judge the result.")
+@config_argument
+@out_option("Run folder; runs/repair-1 or the next free number when left out.")
+@from_keys(*HOW_MANY, *SEARCHING, *TREATING)
+@click.option("--approved", is_flag=True, hidden=True)
+@told
+def repair(config: Path, out: Path | None, approved: bool, as_json: bool, quiet: bool, verbose: bool, **options) -> int:
+    """Repair the model that CONFIG, an amends.toml, names.
+
+    Every choice is made for you unless an option or the config makes it. The run folder holds the
+    causes, the repaired weights, the cleaned data, metrics.json and report.html. A repair that was
+    stopped goes on where it was when it is started again with the same config and -o. Exit code 1
+    says that it is done but a --require was not met.
+    """
+    from amends.cli.loading import load_job
+    from amends.cli.show import finish
+    from amends.errors import BadInput
+    from amends.workflow import next_free, repair_into
+
+    if approved:
+        raise BadInput("approved causes come from a run; --approved; use amends treat RUN --approved")
+    out = out or next_free("repair")
+    job = load_job(config, options_of(options), verbose)
+    result = repair_into(job, out, not quiet)
+    return finish(result.metrics, result.causes, out, as_json, job.config.repair("require"))

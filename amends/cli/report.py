@@ -1,0 +1,27 @@
+"""`amends report`: report.html, written again from a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amends.cli.options import print_json, run_argument
+
+
+@click.command(short_help="Write report.html again from a run folder.")
+@run_argument
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+def report(run: Path, as_json: bool) -> None:
+    """Read RUN, compute nothing, and write its report.html anew."""
+    from amends.report.page import report as page
+    from amends.runs import Run, add_to_folder, locked
+
+    Run.open(run)
+    text = page(run)
+    with locked(run):
+        add_to_folder(run, lambda made: (made / "report.html").write_text(text, encoding="utf-8"))
+    if as_json:
+        print_json({"report": str(run / "report.html"), "bytes": len(text.encode())})
+    else:
+        click.echo(run / "report.html")

@@ -1,0 +1,84 @@
+"""`amends runs`: what was done, and the difference between two of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amends.cli.options import note, print_json, run_argument
+
+
+@click.group(short_help="List, show, compare and remove run folders.")
+def runs() -> None:
+    """List, show, compare and remove run folders."""
+
+
+@runs.command(name="ls")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+def ls(folder: Path, as_json: bool) -> None:
+    """The runs in FOLDER, runs/ when left out, oldest first."""
+    from amends.cli.show import show_runs
+    from amends.errors import BadInput
+    from amends.runs import runs_in
+
+    if not folder.is_dir():
+        raise BadInput(f"no such folder; {folder}; name the folder your runs are in")
+    found, damaged = runs_in(folder)
+    for line in damaged:
+        note(f"warning: {line}")
+    rows = [r.summary() for r in found]
+    if as_json:
+        print_json(rows)
+    else:
+        show_runs(rows)
+
+
+@runs.command()
+@run_argument
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+def show(run: Path, as_json: bool) -> None:
+    """What RUN found, and how it was made."""
+    from amends.cli.show import show_identified, show_settings, show_verdict
+    from amends.runs import DONE, Run
+
+    opened = Run.open(run)
+    if as_json:
+        print_json({**opened.about, "metrics": opened.metrics if opened.state == DONE else None})
+        return
+    show_settings(opened.about)
+    if opened.state == DONE:
+        show_verdict(opened.metrics)
+    else:
+        show_identified(opened.causes(), run)
+
+
+@runs.command()
+@click.argument("one", type=click.Path(path_type=Path))
+@click.argument("other", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+def diff(one: Path, other: Path, as_json: bool) -> None:
+    """How two runs differ: their settings, their results, and the causes only one of them has."""
+    from amends.cli.show import show_diff
+    from amends.runs import Run, difference
+
+    found = difference(Run.open(one), Run.open(other))
+    if as_json:
+        print_json(found)
+    else:
+        show_diff(found, one, other)
+
+
+@runs.command()
+@run_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def rm(run: Path, yes: bool) -> None:
+    """Remove RUN for good. Only what amends wrote is removed: a folder with anything else in it stays."""
+    from amends.runs import Run, remove
+
+    opened = Run.open(run)
+    if not yes:
+        click.confirm(f"Remove {run} for good?", abort=True, err=True)
+    remove(opened)
+    click.echo(f"Removed {run}.")

@@ -1,0 +1,47 @@
+"""`amends treat`: forget what was identified, as much of it as one wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amends.cli.options import HOW_MANY, TREATING, from_keys, options_of, out_option, run_argument, told
+
+
+@click.command(short_help="Forget causes that were identified, and judge the result.")
+@run_argument
+@out_option("Write a new run folder and leave RUN as it is.")
+@from_keys(*HOW_MANY)
+@click.option("--approved", is_flag=True, help="Remove what causes.csv says: decision = remove.")
+@click.option("--ids", type=click.Path(path_type=Path), help="Remove these: a CSV with a column id or index.")
+@from_keys("solver", *TREATING)
+@told
+def treat(
+    run: Path, out: Path | None, approved: bool, ids: Path | None, as_json: bool, quiet: bool, verbose: bool, **options
+) -> int:
+    """Go on from RUN, a folder of amends identify: forget some of its causes and judge the result.
+
+    With none of --top, --fraction, --approved and --ids a curve decides how many. Decisions in
+    causes.csv stay as they are.
+    """
+    from amends import workflow
+    from amends.cli.loading import load_job
+    from amends.cli.show import finish
+    from amends.data.select import which_in
+    from amends.runs import Run
+
+    options = options_of(options)
+    asked = [f"--{k}" for k in HOW_MANY if options[k] is not None]
+    asked += [name for name, given in (("--approved", approved), ("--ids", ids)) if given]
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} each say what to remove; give one of them")
+    opened = Run.open(run)
+    if out is not None:
+        workflow.free(out)
+    picked = workflow.approved(opened) if approved else None
+    job = load_job(opened.config, options, verbose)
+    if ids is not None:
+        picked = which_in(job.train, ids, "--ids")
+    result = workflow.treat_into(opened, job, picked, out, not quiet)
+    return finish(result.metrics, result.causes, out or run, as_json, job.config.repair("require"))

@@ -1,0 +1,139 @@
+"""The steps of the command line, each from a run folder to the same folder, one stage further."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from amends.algorithm import Repair, repair, search
+from amends.errors import BadInput, RunMismatch
+from amends.job import Job
+from amends.runs import DONE, Run, add_to_folder, locked, write_folder
+from amends.store import RULE, Origin, go_on, read_identified, write_found, write_repair, write_rows
+
+
+def identify_into(job: Job, out: Path, progress: bool | None) -> Run:
+    """The first half of a repair, as a run folder a person can look through."""
+    free(out)
+    found = search(job.loaded.model, job.train, job.failures, job.remaining, **job.searching, progress=progress)
+    write_folder(out, lambda made: write_found(found, found.given, _origin(job, out.name), made))
+    return Run.open(out)
+
+
+def repair_into(job: Job, out: Path, progress: bool | None) -> Repair:
+    """Both halves. One that was stopped after the first goes on from there."""
+    if isinstance(job.config.repair("group"), list) and len(job.config.repair("group")) > 1:
+        free(out)
+        result = _repaired(job, {}, progress)
+        write_folder(out, lambda made: write_repair(result, _origin(job, out.name), made))
+        return result
+    run = resumable(out, job) if out.exists() else identify_into(job, out, progress)
+    result = _repaired(job, {"identify_with": read_identified(run)}, progress)
+    go_on(run, result, _origin(job, out.name), None)
+    return result
+
+
+def treat_into(run: Run, job: Job, picked: np.ndarray | None, out: Path | None, progress: bool | None) -> Repair:
+    """The second half, with what a person picked or as many as the config says; into `out` where it is given."""
+    if out is not None:
+        free(out)
+    elif run.state == DONE:
+        raise BadInput(f"the run is finished; {run.folder}; name a new folder with -o to treat again from its scores")
+    run.same_as(job.hashes)
+    more: dict[str, Any] = {"identify_with": read_identified(run)}
+    if picked is not None:
+        more["remove"] = picked
+    earlier = run.causes()
+    result = _repaired(job, more, progress)
+    if out is not None:
+        write_folder(out, lambda made: _copied(run, made))
+        run = Run.open(out)
+    rule = RULE if picked is None else f"{len(picked)} examples picked by a person"
+    go_on(run, result, replace(_origin(job, run.name), rule=_rule(job, rule)), earlier)
+    return result
+
+
+def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
+    """How many to remove, with both controls: from the folder where it is known, else computed and kept there."""
+    import pandas as pd
+
+    path = run.folder / "curve.csv"
+    if path.exists():
+        rows = pd.read_csv(path).astype(object)
+        return rows.where(rows.notna(), None).to_dict("records")
+    run.same_as(job.hashes)
+    result = _repaired(job, {"identify_with": read_identified(run), "remove": None}, progress)
+    with locked(run.folder):
+        add_to_folder(run.folder, lambda made: write_rows(result.metrics["curve"], made / "curve.csv"))
+    return result.metrics["curve"]
+
+
+def free(out: Path) -> None:
+    """Known before anything is computed: nothing is in the way."""
+    if out.exists():
+        raise BadInput(f"the folder exists; {out}; choose another with -o, or remove it with amends runs rm")
+
+
+def resumable(out: Path, job: Job) -> Run:
+    """An unfinished run of the same recipe."""
+    run = Run.open(out)
+    if run.state == DONE:
+        raise BadInput(f"the run is finished; {out}; choose another folder with -o, or remove it with amends runs rm")
+    if {k: dict(v) for k, v in job.config.tables.items()} != run.about.get("config"):
+        raise RunMismatch(f"it was begun with another config; {out}; give that one, or another folder with -o")
+    run.same_as(job.hashes)
+    return run
+
+
+def approved(run: Run) -> np.ndarray:
+    """Positions a person decided to remove, in causes.csv."""
+    frame = run.causes()
+    strange = sorted(set(frame["decision"]) - {"", "remove", "keep"})
+    if strange:
+        raise BadInput(f"decision is {strange[0]!r}; {run.folder / 'causes.csv'}; write remove, keep, or nothing")
+    at = frame.loc[frame["decision"] == "remove", "index"].to_numpy()
+    if not len(at):
+        raise BadInput(
+            f"nothing is approved; {run.folder / 'causes.csv'}; write remove into the column decision of what is to go"
+        )
+    return at
+
+
+def next_free(stem: str, folder: Path = Path("runs")) -> Path:
+    """runs/repair-1, or the first number that is not taken."""
+    return next(p for k in range(1, 10**6) if not (p := folder / f"{stem}-{k}").exists())
+
+
+def _repaired(job: Job, more: dict[str, Any], progress: bool | None) -> Repair:
+    arguments = {**job.repairing, **more}
+    return repair(job.loaded.model, job.train, job.failures, job.remaining, **arguments, progress=progress)
+
+
+def _origin(job: Job, name: str) -> Origin:
+    return Origin(name, job.config.repair("seed"), job.config, job.loaded, _rule(job, RULE))
+
+
+def _rule(job: Job, rule: str) -> str:
+    top, share, method = (job.config.repair(k) for k in ("top", "fraction", "method"))
+    if rule == RULE and top is not None:
+        rule = f"the {top} highest scores"
+    elif rule == RULE and share is not None:
+        rule = f"the highest scores, {share:.1%} of train"
+    return f"{rule}; found by the method {method}"
+
+
+def _copied(run: Run, made: Path, names: Sequence[str] = ("run.toml", "identified", "causes.csv", "causes.parquet")):
+    """A search as it was when it was made, without what was done with it since."""
+    for name in names:
+        source = run.folder / name
+        if source.is_dir():
+            shutil.copytree(source, made / name)
+        elif source.exists():
+            shutil.copy2(source, made / name)
+    about = (made / "run.toml").read_text(encoding="utf-8").replace('state = "done"', 'state = "identified"', 1)
+    (made / "run.toml").write_text(about, encoding="utf-8")
