@@ -1,0 +1,46 @@
+"""LoRA and its kind (peft): only the adapter is trainable, so only the adapter is edited and written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from amends.errors import BadInput, first_line
+from amends.models.loaded import Loaded
+
+
+def read_adapter(where: Path) -> dict[str, Any]:
+    """Its config."""
+    try:
+        return json.loads((where / "adapter_config.json").read_text())
+    except (OSError, ValueError) as e:
+        raise BadInput(f"no adapter_config.json that can be read; adapter {where}; give what peft wrote") from e
+
+
+def lent_by(config: dict[str, Any]) -> tuple[str, ...]:
+    """Parts of the model that the adapter brings whole, such as a classifier's head."""
+    heads = ("classifier", "score") if config.get("task_type") == "SEQ_CLS" else ()
+    return (*(config.get("modules_to_save") or ()), *heads)
+
+
+def with_adapter(base: Loaded, where: Path) -> Loaded:
+    """The base with the adapter on it; the base is frozen."""
+    try:
+        import peft
+    except ImportError as e:
+        raise BadInput("peft is not installed; adapter; pip install 'amends[peft]'") from e
+    try:
+        model = peft.PeftModel.from_pretrained(base.model, str(where), is_trainable=True, local_files_only=True)
+    except Exception as e:
+        raise BadInput(f"the adapter does not fit the model ({first_line(e)}); adapter {where}; check both") from e
+
+    def write(repaired: nn.Module, folder: Path) -> None:
+        repaired.save_pretrained(str(folder), save_embedding_layers=False)  # type: ignore[operator]
+        (folder / "README.md").unlink(missing_ok=True)  # peft's blank card
+
+    files = tuple(p for p in sorted(where.iterdir()) if p.is_file() and not p.name.startswith("."))
+    return replace(base, model=model.eval(), write=write, files=(*base.files, *files))

@@ -1,0 +1,210 @@
+"""Models as Hugging Face keeps them: a directory with a config, weights, and a tokenizer or image processor."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from amends.data.examples import Inputs
+from amends.errors import BadInput, first_line
+from amends.likelihoods import Bernoulli, Gaussian, Tokens
+from amends.models.loaded import Loaded
+
+TASKS = {
+    "text-classification": ("AutoModelForSequenceClassification", ("ForSequenceClassification",)),
+    "image-classification": ("AutoModelForImageClassification", ("ForImageClassification",)),
+    "causal-lm": ("AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel")),
+}
+OPTIONS = ("max_length", "num_labels", "problem_type")
+LONGEST = 512  # tokens of an example, where neither the model nor the caller says less
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".ot", ".onnx", ".gguf", ".index.json")
+
+
+def load_huggingface(where: Path, task: str | None, options: Mapping[str, Any], lent: tuple[str, ...] = ()) -> Loaded:
+    """The model, in float32. Nothing is downloaded, and no code from the directory is run.
+
+    `lent` are the parts an adapter brings: without one, weights that are not there are refused.
+    """
+    config = _config(where)
+    task = _task(config, task, where)
+    unknown = [k for k in options if k not in OPTIONS]
+    if unknown:
+        raise BadInput(f"no option {unknown[0]}; huggingface {where}; there are {', '.join(OPTIONS)}")
+    model = _model(where, task, {k: v for k, v in options.items() if k != "max_length"}, lent)
+    longest = options.get("max_length")
+    encode = _images(where, model) if task == "image-classification" else _texts(where, model, task, longest)
+    kept = [p for p in sorted(where.iterdir()) if p.is_file() and not p.name.startswith(".")]
+
+    def write(repaired: nn.Module, folder: Path) -> None:
+        with quiet():
+            repaired.save_pretrained(folder)  # type: ignore[operator]
+        _copy_rest(kept, folder)
+
+    names = getattr(model.config, "id2label", None) or {}
+    classes = () if task == "causal-lm" else tuple(str(names[i]) for i in sorted(names))
+    return Loaded(
+        model=model, write=write, classes=classes, encode=encode, likelihood=_likelihood(model.config, task),
+        files=tuple(kept),
+    )  # fmt: skip
+
+
+def _config(where: Path) -> dict[str, Any]:
+    if not where.is_dir():
+        name = str(where)
+        raise BadInput(
+            f"no such directory, and nothing is downloaded; huggingface {name}; fetch it first "
+            f"(hf download NAME --local-dir DIR) and give DIR"
+        )
+    if (where / "adapter_config.json").is_file() and not (where / "config.json").is_file():
+        raise BadInput(
+            f"an adapter without its base; huggingface {where}; give the base's directory here, and this one as adapter"
+        )
+    try:
+        config = json.loads((where / "config.json").read_text())
+    except FileNotFoundError as e:
+        raise BadInput(f"no config.json; huggingface {where}; give what save_pretrained wrote") from e
+    except ValueError as e:
+        raise BadInput(f"config.json is no JSON ({first_line(e)}); huggingface {where}; copy it again") from e
+    if config.get("quantization_config"):
+        raise BadInput(
+            f"a quantised model, too coarse for a small edit; huggingface {where}; give the one before quantisation"
+        )
+    if config.get("auto_map"):
+        raise BadInput(
+            f"it brings its own code, which is never run; huggingface {where}; build it in a function of your own"
+        )
+    return config
+
+
+def _task(config: Mapping[str, Any], task: str | None, where: Path) -> str:
+    if task is not None:
+        if task not in TASKS:
+            raise BadInput(f"task is {task!r}; huggingface {where}; give one of {', '.join(TASKS)}")
+        return task
+    made = config.get("architectures") or ["nothing"]
+    for name, (_, endings) in TASKS.items():
+        if made[0].endswith(endings):
+            return name
+    raise BadInput(f"it is a {made[0]}; huggingface {where}; give a task, one of {', '.join(TASKS)}")
+
+
+def _model(where: Path, task: str, options: dict[str, Any], lent: tuple[str, ...]) -> Any:
+    transformers = library()
+    try:
+        with quiet():
+            model, info = getattr(transformers, TASKS[task][0]).from_pretrained(
+                where, local_files_only=True, trust_remote_code=False, dtype=torch.float32, output_loading_info=True,
+                ignore_mismatched_sizes=True, **options,
+            )  # fmt: skip
+    except Exception as e:
+        raise BadInput(f"transformers cannot load it ({first_line(e)}); huggingface {where}; check it") from e
+    missing = sorted(k for k in info["missing_keys"] if not set(k.split(".")) & set(lent))
+    if missing:
+        raise BadInput(
+            f"no weights for {', '.join(missing[:3])}, which would be random; huggingface {where}; "
+            "give a model that was trained for this, or another task"
+        )
+    shapes = sorted((str(k[0]), k) for k in info["mismatched_keys"])
+    shapes = [(k, sizes) for k, sizes in shapes if not set(k.split(".")) & set(lent)]
+    if shapes:
+        (name, (_, there, wanted)) = shapes[0]
+        raise BadInput(
+            f"{name} is {list(there)}, the config says {list(wanted)}; huggingface {where}; give weights and config "
+            "of one model"
+        )
+    return model.eval()
+
+
+def _likelihood(config: Any, task: str) -> Any:
+    if task == "causal-lm":
+        return Tokens()
+    if config.problem_type == "multi_label_classification":
+        return Bernoulli()
+    return Gaussian() if config.problem_type == "regression" or config.num_labels == 1 else None
+
+
+def _texts(where: Path, model: Any, task: str, longest: int | None) -> Callable[[list[Any]], Inputs] | None:
+    """All texts to one length, so that sets can be put together: cut there, and padded up to it."""
+    transformers = library()
+    if not any((where / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt")):
+        return None
+    with quiet():
+        tokenizer = transformers.AutoTokenizer.from_pretrained(where, local_files_only=True, trust_remote_code=False)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    if task == "causal-lm":
+        tokenizer.padding_side = "right"
+    places = getattr(model.config, "max_position_embeddings", None) or LONGEST
+    length = longest or min(tokenizer.model_max_length, places, LONGEST)
+    takes = set(inspect.signature(model.forward).parameters)
+
+    def encode(texts: list[Any]) -> Inputs:
+        made = tokenizer(
+            [str(t) for t in texts], padding="max_length", truncation=True, max_length=length, return_tensors="pt"
+        )
+        return {k: v for k, v in made.items() if k in takes}
+
+    return encode
+
+
+def _images(where: Path, model: Any) -> Callable[[list[Any]], Inputs] | None:
+    """From images as floats [channels, height, width] in 0..1, or whatever the processor itself takes."""
+    transformers = library()
+    if not any((where / name).is_file() for name in ("preprocessor_config.json", "processor_config.json")):
+        return None
+    with quiet():
+        processor = transformers.AutoImageProcessor.from_pretrained(where, local_files_only=True)
+    channels = getattr(model.config, "num_channels", 3)
+
+    def encode(images: list[Any]) -> Inputs:
+        return {"pixel_values": processor([_bytes(i, channels) for i in images], return_tensors="pt")["pixel_values"]}
+
+    return encode
+
+
+def _bytes(image: Any, channels: int) -> Any:
+    """A float tensor as the picture it came from: processors begin with one."""
+    if not isinstance(image, Tensor):
+        return image
+    image = image.expand(channels, -1, -1) if image.shape[0] == 1 else image
+    return (image.permute(1, 2, 0) * 255).round().clamp(0, 255).to(torch.uint8).numpy().astype(np.uint8)
+
+
+def _copy_rest(kept: list[Path], folder: Path) -> None:
+    """Tokenizer, image processor, generation settings: all but weights, what was written anew, and the card."""
+    for path in kept:
+        if path.name.endswith(WEIGHTS) or path.name == "README.md" or (folder / path.name).exists():
+            continue
+        shutil.copyfile(path, folder / path.name)
+
+
+def library() -> Any:
+    try:
+        import transformers
+    except ImportError as e:
+        raise BadInput("transformers is not installed; huggingface; pip install 'amends[huggingface]'") from e
+    return transformers
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without transformers' bars and notes; what matters of them is raised."""
+    logging = library().utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
