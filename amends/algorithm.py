@@ -15,13 +15,14 @@ from torch import nn
 from amends.conflicts import groups
 from amends.curve import CAUSES, LEARNED, CurvePoint, judged, share
 from amends.data.splits import split
+from amends.editors import Relabel
 from amends.errors import BadInput
 from amends.evaluation import by_label, harmed, predicted, right
 from amends.factor import Factor
 from amends.influence import Identified, Influence, identified
 from amends.methods import Default, Method, Scorer
 from amends.neighbours import clusters, duplicates, votes
-from amends.params import Params
+from amends.params import LARGE, Params, count
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.search import Search, alike
@@ -48,6 +49,8 @@ class Repair:
     curve: tuple[CurvePoint, ...]
     after: Params
     rounds: tuple[Round, ...]
+    given: dict[str, Factor]
+    relabelled: bool = False  # whether the causes came back under another label
 
     @property
     def verdict(self) -> str:
@@ -76,8 +79,8 @@ class Repair:
         return frame.assign(rank=np.arange(1, len(frame) + 1))
 
     def save(self, folder: Any) -> None:
-        """A run folder: causes.csv, curve.csv, metrics.json and repaired/model.safetensors."""
-        from amends.runs import save_repair
+        """A run folder: report.html, causes, curve.csv, metrics.json, repaired/model.safetensors, dataset/."""
+        from amends.store import save_repair
 
         save_repair(self, folder)
 
@@ -152,7 +155,11 @@ def repair(
     removal = _removal(remove, len(given["train"]))
     if len(asked) > 1 and isinstance(removal, np.ndarray):
         raise BadInput("positions to remove, but several groups in turn; remove; repair one group, or give a count")
-    plan = Plan(identify_with, *_treatment(treat_with, learn, seed), removal, floor, seed)
+    data = given["train"]
+    plan = Plan(
+        identify_with, *_treatment(treat_with, learn, seed, len(data)), removal, floor, seed,
+        _others(treat_with, seed, data),
+    )  # fmt: skip
     if plan.learning and not alike(given["train"], failed):
         raise BadInput("labels of train and of the failures are of two kinds; learn; give both in one, or learn=False")
     rounds, theta, gone = [], start, np.zeros(0, dtype=np.int64)
@@ -192,7 +199,10 @@ def repair(
     for at, positions in (("fixed_at", every.holdout), ("broken_at", every.judge)):
         metrics[at] = positions[metrics[at]].tolist()
     repaired = given["train"].network.module_with(theta, model)
-    return Repair(repaired, metrics, made.found, gone, tuple(made.points), theta, tuple(rounds))
+    return Repair(
+        repaired, metrics, made.found, gone, tuple(made.points), theta, tuple(rounds), given,
+        isinstance(plan.method.editor, Relabel),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +212,7 @@ class Found:
     influence: Influence
     query: np.ndarray  # positions in the given failures
     groups: np.ndarray  # of the query, one name each
+    given: dict[str, Factor]
 
     def frame(self) -> pd.DataFrame:
         """All of train, most harmful first; `conflicts_with` holds positions in the given failures."""
@@ -238,7 +249,7 @@ def search(
     guard = given["remaining"][cut.guard] if len(cut.guard) else None
     with Progress.shown(progress) as shown:
         found = identified(given["train"], given["failures"][cut.query], guard, identify_with, seed, shown)
-    return Found(found, cut.query, cut.named[cut.query])
+    return Found(found, cut.query, cut.named[cut.query], given)
 
 
 def _cuts(given: dict[str, Factor], wanted: Groups, holdout: float, seed: int) -> tuple[Cut, list[Cut]]:
@@ -323,6 +334,7 @@ class Plan:
     remove: int | np.ndarray | None
     floor: float | None
     seed: int
+    others: tuple[Method, ...] = ()  # treatments to choose from beside `method`
 
     def __call__(
         self, given: dict[str, Factor], kept: tuple[str, ...], cut: Cut, gone: np.ndarray, shown: Progress
@@ -332,11 +344,12 @@ class Plan:
         keeping = tuple(given[name] for name in kept)
         found = identified(data, sets.query, guard, self.identify_with, self.seed, shown)
         suspects = cut.query[_suspects(found, guard)]
-        picked, count = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
+        picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
         chooser = Search(
-            found, guard, keeping, self.method, self.learning, sets.share, self.floor, self.seed, shown, gone, picked
-        )
-        made = chooser(count)
+            found, guard, keeping, self.method, self.learning, sets.share, self.floor, self.seed, shown, gone, picked,
+            self.others,
+        )  # fmt: skip
+        made = chooser(number)
 
         points = judged(made.points, sets.holdout, sets.remaining)  # from here on nothing is chosen
         final = None if made.final is None else points[made.final]
@@ -431,11 +444,22 @@ def _removal(remove: Any, size: int) -> int | np.ndarray | None:
     raise BadInput(f"remove is {remove!r}; remove; give a count, a share of train, positions in it, or None")
 
 
-def _treatment(given: Method | Default | None, learn: bool | None, seed: int) -> tuple[Method, bool | None]:
+def _others(given: Method | Default | None, seed: int, train: Factor) -> tuple[Method, ...]:
+    """What our own treatment is chosen from."""
+    if not (given is None or isinstance(given, Default)):
+        return ()
+    return (given or Default()).otherwise(seed, len(train), count(train.network.params) >= LARGE)
+
+
+def _treatment(
+    given: Method | Default | None, learn: bool | None, seed: int, examples: int
+) -> tuple[Method, bool | None]:
     """The treatment that only forgets, with which the curve is drawn, and whether to learn from the query
     once that is done: yes, no, or None for only if what worked still works."""
     ours = given is None or isinstance(given, Default)
-    method = (given or Default()).treating(seed) if given is None or isinstance(given, Default) else given
+    method = given
+    if given is None or isinstance(given, Default):
+        method = (given or Default()).treating(seed, examples)
     if not isinstance(method, Method):
         raise BadInput(f"treat_with is {given!r}; repair; pass one that treats, for example amends.methods.newton()")
     if not method.forget:  # there is nothing but learning in it

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from amends.curvature.last import last_layer
+from amends.evaluation import by_name
 from amends.factor import Factor
 from amends.params import Params
 
@@ -37,4 +38,5 @@ def groups(failures: Factor, predicted: np.ndarray) -> np.ndarray:
     y = failures.examples.y
     if y.is_floating_point() or y.ndim != 1:
         return np.full(len(failures), "all", dtype=object)
-    return np.array([f"{t}→{p}" for t, p in zip(y.tolist(), predicted.tolist(), strict=True)], dtype=object)
+    true, said = (by_name(v, failures).tolist() for v in (y.cpu().numpy(), predicted))
+    return np.array([f"{t}→{p}" for t, p in zip(true, said, strict=True)], dtype=object)

@@ -36,6 +36,19 @@ def given(data: Factor) -> np.ndarray:
     return _numbers(data.network.likelihood.shown(data.examples.y))
 
 
+def labels(data: Factor, theta: Params | None = None) -> np.ndarray:
+    """What each example is given, or what the model with θ says of it; classes by their names."""
+    return by_name(given(data) if theta is None else predicted(data, theta), data)
+
+
+def by_name(values: np.ndarray, data: Factor) -> np.ndarray:
+    """Classes by their names, where the set knows them; anything else as it is."""
+    names = data.examples.classes
+    if not names or values.ndim != 1 or values.dtype.kind not in "iu" or not class_targets(data):
+        return values
+    return np.array([names[v] if 0 <= v < len(names) else str(v) for v in values.tolist()], dtype=object)
+
+
 def class_targets(data: Factor) -> bool:
     """Whether each target is the index of one class of several."""
     return isinstance(data.network.likelihood.family, Categorical) and not data.examples.y.is_floating_point()

@@ -16,6 +16,7 @@ from amends.evaluation import (
     class_targets,
     confusion,
     interval,
+    labels,
     mcnemar,
     overall,
     paired,
@@ -127,7 +128,7 @@ class Judging:
         sets = self.of_classes
         if not sets:
             return {}
-        names = np.concatenate([f.examples.y.cpu().numpy() for f in sets])
+        names = np.concatenate([labels(f) for f in sets])
         before, now = (np.concatenate([right(f, theta) for f in sets]) for theta in (start, after))
         return by_label(names, before, now)
 
