@@ -3,8 +3,10 @@
 from amends.data.corruptions import flip_labels
 from amends.data.digits import digits
 from amends.data.examples import Examples, Inputs, examples
+from amends.data.failures import select
+from amends.data.read import read
 from amends.data.records import Records
 from amends.data.splits import split
 from amends.data.views import views
 
-__all__ = ["Examples", "Inputs", "Records", "digits", "examples", "flip_labels", "split", "views"]
+__all__ = ["Examples", "Inputs", "Records", "digits", "examples", "flip_labels", "read", "select", "split", "views"]

@@ -73,7 +73,7 @@ def _items(data: Any, name: str, accepts: set[str]) -> Records:
             f"{name} gives the same example differently each time it is read, so scores would be those of one frozen "
             "draw; pass amends.data.views(scoring, training) with a set without randomness for scoring, "
             "and augmentation stays for fine-tuning",
-            stacklevel=6,
+            stacklevel=8,
         )
     if isinstance(items[0], Mapping):
         merged = {str(k): [item[k] for item in items] for k in items[0]}

@@ -1,0 +1,64 @@
+"""One short file a format: each turns a path into Raw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from amends.data.formats.cifar10 import STEMS, cifar10
+from amends.data.formats.huggingface import huggingface
+from amends.data.formats.idx import idx
+from amends.data.formats.images import images
+from amends.data.formats.npz import npz
+from amends.data.formats.raw import Asked, Raw, nearest
+from amends.data.formats.tables import csv, parquet
+from amends.errors import BadInput
+
+FORMATS: dict[str, Callable[[Path, Asked], Raw]] = {
+    "images": images, "csv": csv, "parquet": parquet, "npz": npz, "idx": idx, "cifar10": cifar10,
+    "huggingface": huggingface,
+}  # fmt: skip
+ENDINGS = {
+    ".csv": "csv", ".csv.gz": "csv", ".tsv": "csv", ".tsv.gz": "csv", ".parquet": "parquet", ".npz": "npz",
+    "ubyte": "idx", "ubyte.gz": "idx", ".tar.gz": "cifar10", ".tgz": "cifar10", ".bin": "cifar10",
+}  # fmt: skip
+
+
+def guess(path: Path) -> str:
+    """The format of a path, by its name or by what a folder holds."""
+    if not path.exists():
+        around = path.parent.iterdir() if path.parent.is_dir() else ()
+        raise BadInput(f"no such file or folder; {path}; {nearest(path.name, [p.name for p in around])}")
+    found = next((name for end, name in ENDINGS.items() if path.name.endswith(end)), None)
+    if path.is_file():
+        found = found or ("cifar10" if path.name in STEMS else None)
+        if found is None:
+            raise BadInput(f"the format of this file is not known; {path}; give format: {', '.join(FORMATS)}")
+        return found
+    return _of_folder(path)
+
+
+def _of_folder(path: Path) -> str:
+    names = {p.name for p in path.iterdir() if not p.name.startswith(".")}
+    if names & {"dataset_dict.json", "state.json"}:
+        return "huggingface"
+    if any(Path(n).stem in STEMS for n in names) or names & {"cifar-10-batches-py", "cifar-10-batches-bin"}:
+        return "cifar10"
+    kinds = {name for n in names for end, name in ENDINGS.items() if n.endswith(end) and (path / n).is_file()}
+    if "idx" in kinds:
+        return "idx"
+    if "csv" in kinds:
+        return "csv"
+    if "parquet" in kinds or any(True for _ in path.rglob("*.parquet")):
+        return "huggingface"
+    if any((path / n).is_dir() for n in names):
+        return "images"
+    raise BadInput(f"the format of this folder is not known; {path}; give format: {', '.join(FORMATS)}")
+
+
+def raw(path: Path, format: str | None, asked: Asked) -> Raw:
+    """The examples of a file or folder, as they lie there."""
+    name = guess(path) if format is None or not path.exists() else format
+    if name not in FORMATS:
+        raise BadInput(f"no format {name!r}; {path}; {nearest(name, FORMATS)}")
+    return FORMATS[name](path, asked)

@@ -1,0 +1,59 @@
+"""A Hugging Face dataset on disk: what `save_to_disk` writes, or a folder of parquet files."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from amends.data.formats import tables
+from amends.data.formats.raw import Asked, Raw, split_of
+from amends.errors import BadInput, first_line
+
+
+def huggingface(path: Path, asked: Asked) -> Raw:
+    if not path.is_dir():
+        raise BadInput(f"a dataset directory is a folder; {path}; give what save_to_disk wrote")
+    if (path / "dataset_dict.json").exists():
+        splits = _splits(path / "dataset_dict.json")
+        path = path / split_of(asked.split, splits, path)
+    elif (path / "state.json").exists():
+        asked.refuse(path, "split")
+    else:
+        return _parquets(path, asked)
+    return _saved(path, asked)
+
+
+def _splits(path: Path) -> list[str]:
+    try:
+        return [str(s) for s in json.loads(path.read_text())["splits"]]
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise BadInput(f"the list of splits cannot be read ({first_line(e)}); {path}; save the dataset again") from e
+
+
+def _saved(path: Path, asked: Asked) -> Raw:
+    try:
+        from datasets import load_from_disk
+    except ImportError as e:
+        raise BadInput(
+            f"a saved dataset cannot be read without datasets; {path}; pip install 'amends[huggingface]'"
+        ) from e
+    try:
+        found: Any = load_from_disk(str(path))
+        table = tables.columns_of(found.with_format("arrow")[:].to_pandas())
+    except Exception as e:  # arrow and datasets have errors of many kinds
+        raise BadInput(f"the dataset cannot be read ({first_line(e)}); {path}; save it again") from e
+    return tables.raw(table, path, asked, found.features.to_dict())
+
+
+def _parquets(path: Path, asked: Asked) -> Raw:
+    """Files by split: train-00000-of-00002.parquet, data/train.parquet or train/0000.parquet."""
+    found: dict[str, list[Path]] = {}
+    for file in sorted(path.rglob("*.parquet")):
+        stem = re.sub(r"-\d+-of-\d+$", "", file.stem)
+        split = file.parent.name if stem.isdigit() and file.parent != path else "" if stem.isdigit() else stem
+        found.setdefault(split, []).append(file)
+    if not found:
+        raise BadInput(f"neither a saved dataset nor parquet files; {path}; give what save_to_disk wrote")
+    return tables.parquets(found[split_of(asked.split, list(found), path)], asked)

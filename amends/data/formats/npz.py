@@ -1,0 +1,68 @@
+"""Arrays in one .npz file: x and y, images and labels, or keys of the caller's choice."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from amends.data.formats.pictures import channels_first
+from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw, nearest
+from amends.data.views import LABELS
+from amends.errors import BadInput, first_line
+
+INPUTS = ("x", "X", "images", "image", "data", "inputs", "features", "text")
+
+
+def npz(path: Path, asked: Asked) -> Raw:
+    """With a split the keys are those that end in it: x_train, y_train. Bytes in three or four axes are
+    images; other numbers are taken as they are. Further rows of the same length are the user's columns."""
+    if isinstance(asked.features, list | tuple):
+        raise BadInput(f"features are {len(asked.features)} names; {path}; give the one key that holds the inputs")
+    arrays = _arrays(path)
+    end = "" if asked.split is None else f"_{asked.split}"
+    given = asked.image or asked.text or (asked.features if isinstance(asked.features, str) else None)
+    inputs = _key(given, INPUTS, end, arrays, path, "inputs")
+    label = asked.label if isinstance(asked.label, str | None) else asked.label[0]
+    labels = None if asked.target == "tokens" else arrays[_key(label, ("y", "Y", *LABELS), end, arrays, path, "label")]
+    x = arrays[inputs]
+    if labels is not None and len(labels) != len(x):
+        raise BadInput(f"{len(x)} inputs but {len(labels)} labels; {path}; give one label per input")
+    columns = {
+        k.removesuffix(end): v for k, v in arrays.items()
+        if k.endswith(end) and v.ndim == 1 and len(v) == len(x) and v is not x and v is not labels
+    }  # fmt: skip
+    if asked.id is not None:
+        columns["id"] = arrays[_key(asked.id, (), end, arrays, path, "id")]
+    if x.dtype.kind in "US":
+        return Raw(TEXT, x.astype(str).tolist(), labels, str(path), columns, asked.classes)
+    if x.dtype.kind not in "biuf":
+        raise BadInput(f"{inputs} holds {x.dtype}; {path}; give numbers or text")
+    if asked.image or (x.dtype == np.uint8 and x.ndim > 2):
+        return Raw(IMAGE, channels_first(x, f"{path}, {inputs}"), labels, str(path), columns, asked.classes)
+    return Raw(ROW, x, labels, str(path), columns, asked.classes)
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {k: np.atleast_1d(file[k]) for k in file.files}
+    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as e:
+        raise BadInput(f"arrays cannot be read ({first_line(e)}); {path}; save numbers with numpy.savez") from e
+
+
+def _key(given: str | None, usual: tuple[str, ...], end: str, arrays: dict, path: Path, what: str) -> str:
+    if given is not None:
+        found = next((k for k in (given + end, given) if k in arrays), None)
+        if found is None:
+            raise BadInput(f"no array {given!r}; {path}; {nearest(given, arrays)}")
+        return found
+    found = next((k + end for k in usual if k + end in arrays), None)
+    if found is None:
+        said = "features" if what == "inputs" else what
+        raise BadInput(
+            f"no array of {what} among {', '.join(arrays) or 'none'}; {path}; name its key with {said}, or give split"
+        )
+    return found

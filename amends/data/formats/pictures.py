@@ -1,0 +1,82 @@
+"""Images as a model sees them: numbers from 0 to 1, [channels, height, width]."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as nnf
+
+from amends.data.formats.raw import Raw
+from amends.errors import BadInput, first_line
+
+DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """The images of a set, each decoded when it is asked for. Files are RGB unless `gray`."""
+
+    raw: Raw
+    size: tuple[int, int] | None
+    gray: bool
+
+    def __len__(self) -> int:
+        return len(self.raw.inputs)
+
+    def __getitem__(self, i: int) -> Tensor:
+        given = self.raw.inputs[i]
+        array = given if isinstance(given, np.ndarray) else decoded(given, self.gray, self.raw.at(i))
+        if self.gray and array.shape[0] == 3:
+            array = _gray(array)
+        picture = torch.tensor(array)
+        picture = picture.float() / 255 if picture.dtype == torch.uint8 else picture.to(torch.get_default_dtype())
+        if self.size is not None and tuple(picture.shape[1:]) != self.size:
+            picture = nnf.interpolate(picture[None], self.size, mode="bilinear", antialias=True)[0].clamp(0, 1)
+        return picture
+
+
+def _gray(array: np.ndarray) -> np.ndarray:
+    """Luma of ITU-R 601; for bytes rounded just as Pillow rounds it."""
+    if array.dtype == np.uint8:
+        r, g, b = array.astype(np.int64)
+        return ((19595 * r + 38470 * g + 7471 * b + 32768) >> 16).astype(np.uint8)[None]
+    return np.tensordot(np.array([0.299, 0.587, 0.114], dtype=array.dtype), array, 1)[None]
+
+
+def decoded(given: Any, gray: bool, where: str) -> np.ndarray:
+    """Bytes of an image file, or the file itself, as uint8 [C, H, W]."""
+    try:
+        from PIL import Image
+    except ImportError as e:
+        raise BadInput(f"images cannot be read without Pillow; {where}; pip install 'amends[images]'") from e
+    if not isinstance(given, bytes | Path):
+        raise BadInput(f"a {type(given).__name__} is no image; {where}; give a path or the bytes of a file")
+    if isinstance(given, Path) and not given.is_file():
+        raise BadInput(f"no such image file; {where}; check the path, relative to the file that names it")
+    try:
+        with Image.open(io.BytesIO(given) if isinstance(given, bytes) else given) as image:
+            if image.mode in DEEP:
+                raise BadInput(f"an image with more than 8 bits a channel; {where}; convert it to 8 bits first")
+            array = np.asarray(image.convert("L" if gray else "RGB"))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as e:
+        if isinstance(e, BadInput):
+            raise
+        raise BadInput(f"the image cannot be read ({first_line(e)}); {where}; replace it or leave it out") from e
+    return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def channels_first(array: np.ndarray, where: str) -> np.ndarray:
+    """[N, H, W], [N, H, W, C] or [N, C, H, W] as [N, C, H, W]."""
+    if array.ndim == 3:
+        return array[:, None]
+    if array.ndim == 4 and array.shape[1] not in (1, 3) and array.shape[3] in (1, 3):
+        return array.transpose(0, 3, 1, 2)
+    if array.ndim != 4 or array.shape[1] not in (1, 3):
+        raise BadInput(f"images of shape {list(array.shape)}; {where}; give [N, H, W] or [N, 1 or 3 channels, H, W]")
+    return array

@@ -1,0 +1,76 @@
+"""From labels as they lie in a file to the targets of a likelihood."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.data.formats.raw import Asked, Raw, nearest
+from amends.errors import BadInput
+
+TARGETS = ("class", "real", "labels", "tokens")
+
+
+def targets(raw: Raw, asked: Asked) -> tuple[Tensor, tuple[str, ...]]:
+    """Class indices, real numbers [N, dims] or rows of 0 and 1, and the names of the classes."""
+    values = raw.labels
+    if values is None:
+        raise BadInput(f"no labels; {raw.where}; give a set with labels")
+    if asked.target == "class":
+        indices, classes = _classes(values, raw, asked)
+        return torch.tensor(indices), classes
+    numbers = _numbers(values, raw)
+    if asked.target == "labels" and (numbers.ndim != 2 or not np.isin(numbers, (0, 1)).all()):
+        bad = int(np.flatnonzero(~np.isin(numbers, (0, 1)).reshape(len(numbers), -1).all(1))[:1].sum())
+        raise BadInput(
+            f"several labels are columns of 0 and 1, got {values[bad]}; {raw.at(bad)}; write 1 where it holds"
+        )
+    y = numbers.reshape(len(numbers), -1)
+    return torch.tensor(y, dtype=torch.get_default_dtype()), raw.classes if asked.target == "labels" else ()
+
+
+def _numbers(values: np.ndarray, raw: Raw) -> np.ndarray:
+    rows = [values[i] for i in range(len(values))]
+    for i, row in enumerate(rows):
+        try:
+            ok = bool(np.isfinite(np.asarray(row, dtype=np.float64)).all())
+        except (TypeError, ValueError):
+            ok = False
+        if not ok:
+            raise BadInput(f"label {row!r} is no number; {raw.at(i)}; give numbers")
+    return np.asarray(rows, dtype=np.float64)
+
+
+def _classes(values: np.ndarray, raw: Raw, asked: Asked) -> tuple[np.ndarray, tuple[str, ...]]:
+    if values.ndim != 1:
+        raise BadInput(f"labels have shape {list(values.shape)}; {raw.where}; one class an example, or another target")
+    if any(isinstance(v, str) for v in values):
+        return _named(values, raw, asked.classes)
+    numbers = _numbers(values, raw)
+    uneven = np.flatnonzero(numbers != np.round(numbers))
+    if len(uneven):
+        raise BadInput(
+            f'label {values[uneven[0]]} is no class; {raw.at(int(uneven[0]))}; give whole numbers, or target = "real"'
+        )
+    indices = numbers.astype(np.int64)
+    known = raw.classes or asked.classes
+    outside = np.flatnonzero((indices < 0) | (indices >= len(known) if known else False))
+    if len(outside):
+        expected = f"0 to {len(known) - 1}" if known else "0 or more"
+        raise BadInput(f"label {indices[outside[0]]}, expected {expected}; {raw.at(int(outside[0]))}; check classes")
+    if asked.classes and raw.classes and asked.classes != raw.classes:  # the file knows names, in another order
+        names = np.array([raw.classes[i] for i in indices], dtype=object)
+        return _named(names, raw, asked.classes)
+    return indices, known
+
+
+def _named(values: np.ndarray, raw: Raw, classes: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Names as indices into the classes given, or into all that occur, sorted."""
+    names = [str(v) for v in values]
+    classes = classes or tuple(sorted(set(names)))
+    place = {name: i for i, name in enumerate(classes)}
+    for i, name in enumerate(names):
+        if name not in place:
+            raise BadInput(f"label {name!r} is no class; {raw.at(i)}; {nearest(name, classes)}")
+    return np.array([place[name] for name in names], dtype=np.int64), classes
