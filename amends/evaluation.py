@@ -13,6 +13,18 @@ from amends.errors import at_least
 from amends.factor import Factor
 from amends.likelihoods import Categorical
 from amends.params import Params
+from amends.prepare import entry, prepare
+
+
+@entry
+def failing(model: Any, data: Any, *, likelihood: Any = None, device: Any = None, batch_size: int = 256) -> np.ndarray:
+    """Which examples the model gets wrong, as a mask over the data: its failures, found by running it.
+
+    What counts as wrong is the likelihood's to say: another class, any label of several, or a residual
+    above the bound of a gaussian.
+    """
+    found = prepare(model, likelihood, device, batch_size, train=data)["train"]
+    return ~right(found, found.network.params)
 
 
 def right(data: Factor, theta: Params) -> np.ndarray:

@@ -32,10 +32,10 @@ def positions(records: Records, which: Any, where: str = "the choice") -> np.nda
     """Where those that are asked for stand."""
     if isinstance(which, str | Path):
         return _listed(records, Path(which))
-    return _positions(records, which, where)
+    return positions(records, which, where)
 
 
-def _positions(records: Records, which: Any, where: str) -> np.ndarray:
+def positions(records: Records, which: Any, where: str) -> np.ndarray:
     array = np.asarray(which)
     if array.ndim != 1 or not len(array):
         raise BadInput(f"nothing is chosen, shape {list(array.shape)}; {where}; give a row of positions, ids or a mask")
@@ -96,8 +96,8 @@ def _listed(records: Records, path: Path) -> np.ndarray:
         raise BadInput(f"no column id or index; {path}; {nearest('id', table.columns)}")
     values = table[column].to_numpy()
     if column == "id":
-        return _positions(records, values.astype(object), str(path))
+        return positions(records, values.astype(object), str(path))
     if not all(v.isdigit() for v in values):
         bad = next(i for i, v in enumerate(values) if not v.isdigit())
         raise BadInput(f"index {values[bad]!r} is no position; {path} row {bad}; give whole numbers from 0")
-    return _positions(records, values.astype(np.int64), str(path))
+    return positions(records, values.astype(np.int64), str(path))
