@@ -29,13 +29,9 @@ def select(records: Records, which: Any) -> Records:
 
 
 def positions(records: Records, which: Any, where: str = "the choice") -> np.ndarray:
-    """Where those that are asked for stand."""
+    """Where those that are asked for stand, as `select` takes them; `where` is what an error names."""
     if isinstance(which, str | Path):
         return _listed(records, Path(which))
-    return positions(records, which, where)
-
-
-def positions(records: Records, which: Any, where: str) -> np.ndarray:
     array = np.asarray(which)
     if array.ndim != 1 or not len(array):
         raise BadInput(f"nothing is chosen, shape {list(array.shape)}; {where}; give a row of positions, ids or a mask")
