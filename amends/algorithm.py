@@ -84,6 +84,12 @@ class Repair:
 
         save_repair(self, folder)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: verdict, before and after, curve, strongest causes."""
+        from amends.report.notebook import repair_html
+
+        return repair_html(self)
+
     def __repr__(self) -> str:
         m = self.metrics
         lines = [f"{m['verdict']}: {m['reason']}"]

@@ -110,6 +110,12 @@ class Influence:
         edited = None if self.edited is None else self.edited.mean
         return Identified(self.scores, self.raw, self.before, edited, self.heard, self.unseen)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the strongest causes, beside the failures they conflict with."""
+        from amends.report.notebook import influence_html
+
+        return influence_html(self)
+
     def __repr__(self) -> str:
         first = ", ".join(f"{i}: {self.scores[i]:.3g}" for i in np.argsort(-self.scores, kind="stable")[:5])
         harmful = int((self.scores > 0).sum())

@@ -9,7 +9,7 @@ from typing import Any
 from amends.report.markup import Html, count, join, share, tag
 
 WIDE, HIGH = 420, 286
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 16, 44
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 24, 44
 LINES = {
     "causes": ("causes", "circle", "causes removed"),
     "random": ("control", "square", "as many at random (control)"),
@@ -84,10 +84,10 @@ def curve(rows: Sequence[dict[str, Any]], name: str, title: str, chosen: int | N
     for kind in ("causes, failures learned", "nothing, failures learned"):
         parts += [marker(LINES[kind][1], x(r["removed"]), y(r[name]), LINES[kind][0]) for r in by[kind]]
     if chosen:
-        left = x(chosen) > WIDE * 0.7
         parts.append(tag("line", x1=x(chosen), x2=x(chosen), y1=TOP, y2=HIGH - BOTTOM, class_="chosen"))
-        parts.append(tag("text", f"chosen: {count(chosen)}", x=x(chosen) + (-6 if left else 6), y=HIGH - BOTTOM - 8,
-                         text_anchor="end" if left else "start", class_="chosen-text"))  # fmt: skip
+        said = f"chosen: {count(chosen)}"
+        at = min(max(x(chosen), LEFT + 4 * len(said)), WIDE - RIGHT - 3.5 * len(said))
+        parts.append(tag("text", said, x=at, y=TOP - 8, text_anchor="middle", class_="chosen-text"))
     says = "; ".join(f"{LINES[r['by']][2]}, {r['removed']}: {share(r[name])}" for r in rows if r["by"] in LINES)
     drawn = tag(
         "svg", tag("title", f"{title}. {says}"), *parts, viewBox=f"0 0 {WIDE} {HIGH}", role="img", class_="curve"

@@ -78,7 +78,10 @@ def _against(run: RunFolder, cause: dict[str, Any]) -> Html | None:
     at = cause["conflicts_with"]
     if not at:
         return None
-    return tag("div", tag("h4", "conflicts with"), tag("ul", *(failure(run, j) for j in at[:5]), class_="beside"))
+    shown = at[: 5 if run.looks.get("kind") == "image" else 2]
+    rest = f"and {', '.join(f'failures[{j}]' for j in at[len(shown) : 5])}" if len(at) > len(shown) else None
+    return tag("div", tag("h4", "conflicts with"), tag("ul", *(failure(run, j) for j in shown), class_="beside"),
+               tag("p", rest, class_="note") if rest else None)  # fmt: skip
 
 
 def failure(run: RunFolder, position: int, kind: str = "failures") -> Html:
@@ -86,19 +89,18 @@ def failure(run: RunFolder, position: int, kind: str = "failures") -> Html:
     look = run.look(kind, position)
     label = look.get("label")
     says = f"{kind}[{position}]" + ("" if label is None else f", label {run.label(label)}")
-    inside = appearance(look, says)
-    return tag("li", inside, tag("span", *_told(run, look, position, kind), class_="told"))
+    inside, told = appearance(look, says), tag("span", *_told(run, look, position, kind), class_="told")
+    return tag("li", *((inside, told) if "image" in look else (told, inside)))
 
 
 def _told(run: RunFolder, look: dict[str, Any], position: int, kind: str) -> list[Any]:
-    place = tag("span", f"{kind}[{position}]", class_="soft place")
+    place = tag("span", " ", tag("span", kind, class_="set"), f"[{position}]", class_="place")
     if look.get("label") is None:
         return [place]
     said = [run.label(look[k]) for k in ("predicted", "predicted_after") if look.get(k) is not None]
-    told: list[Any] = [tag("b", run.label(look["label"]))]
-    if said:
-        told.append(tag("span", " said " + " → ".join(said), class_="said"))
-    return [*told, place]
+    told = tag("b", run.label(look["label"]))
+    words = tag("span", " said ", class_="word")
+    return [told, tag("span", words, " → ".join(said), class_="said") if said else None, place]
 
 
 def causes(run: RunFolder, room: Room) -> Html:

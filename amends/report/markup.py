@@ -80,7 +80,7 @@ def probability(value: Any) -> str:
     if value is None or not math.isfinite(float(value)):
         return "–"
     value = float(value)
-    return "< 0.001" if 0 < value < 0.001 else "> 0.999" if 0.999 < value < 1 else f"{value:.3f}"
+    return "<0.001" if 0 < value < 0.001 else ">0.999" if 0.999 < value < 1 else f"{value:.3f}"
 
 
 def change(before: Any, after: Any) -> str:

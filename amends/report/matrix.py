@@ -18,8 +18,7 @@ def matrices(confusion: dict[str, Any]) -> tuple[Html, int]:
     merged = 0
     if len(names) > MOST:
         names, before, after, merged = _fewer(names, before, after)
-    most = max((max(row) for m in (before, after) for row in m), default=0) or 1
-    shown = [_counts("Before", names, before, most), _counts("After", names, after, most)]
+    shown = [_counts(title, names, m) for title, m in (("Before", before), ("After", after))]
     return tag("div", *shown, _difference("Difference", names, before, after), class_="matrices"), merged
 
 
@@ -39,11 +38,18 @@ def _fewer(names: Sequence[str], before: Matrix, after: Matrix) -> tuple[list[st
     return [*(names[i] for i in kept), "others"], merge(before), merge(after), n - len(kept)
 
 
-def _counts(title: str, names: Sequence[str], m: Matrix, most: int) -> Html:
+def _counts(title: str, names: Sequence[str], m: Matrix) -> Html:
+    """What is right and what is wrong each have a scale of their own: the few that are wrong matter."""
+    size = range(len(m))
+    right = max((m[i][i] for i in size), default=0) or 1
+    wrong = max((m[i][j] for i in size for j in size if i != j), default=0) or 1
+
     def cell(i: int, j: int) -> Html:
         value = m[i][j]
         kind = "zero" if not value else "right" if i == j else "wrong"
-        return tag("td", f"{value:,}", class_=kind, style=f"--v:{value / most:.3f}" if value else None)
+        return tag(
+            "td", f"{value:,}", class_=kind, style=f"--v:{value / (right if i == j else wrong):.3f}" if value else None
+        )
 
     return _table(title, names, cell)
 

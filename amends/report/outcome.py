@@ -28,23 +28,26 @@ def glyph(verdict: str) -> Html:
     return tag("svg", ring, path, viewBox="0 0 32 32", class_=f"glyph {verdict.split()[0]}", aria_hidden="true")
 
 
-def verdict(metrics: dict[str, Any]) -> Html:
+def verdict(metrics: dict[str, Any], heading: str = "h1") -> Html:
     said, reason = metrics["verdict"], metrics["reason"]
     words = tag("p", sentence(reason), class_="reason")
     untouched = None
     if said == "not repaired":
         untouched = tag("p", "The model comes back as it was, and nothing counts as removed.", class_="reason")
-    return tag("div", glyph(said), tag("div", tag("h1", said.capitalize()), words, untouched), class_="verdict")
+    return tag("div", glyph(said), tag("div", tag(heading, said.capitalize()), words, untouched), class_="verdict")
 
 
-def warnings(lines: Sequence[str]) -> Html | None:
+def warnings(lines: Sequence[str], heading: str = "h2") -> Html | None:
     """Each is what; where; what to do."""
     if not lines:
         return None
-    items = [tag("li", tag("b", sentence(what)), " ", tag("span", sentence("; ".join(rest))) if rest else None)
-             for what, *rest in (str(line).split("; ") for line in lines)]  # fmt: skip
+    items = []
+    for line in lines:
+        what, *more = str(line).split("; ")
+        where = tag("code", f" {more[0]}") if len(more) > 1 else None
+        items.append(tag("li", sentence(what), " ", tag("span", sentence(more[-1]), where) if more else None))
     return tag(
-        "aside", tag("h2", "Mind this" if len(items) == 1 else "Mind these"), tag("ul", *items), class_="warnings"
+        "aside", tag(heading, "Mind this" if len(items) == 1 else "Mind these"), tag("ul", *items), class_="warnings"
     )
 
 
@@ -87,8 +90,8 @@ def before_after(metrics: dict[str, Any]) -> Html:
     head = ("set", "n", "before", "after", "95% interval", "change, points", "95% interval", "p")
     return join([
         tag("ul", *lines, class_="dumbbells"),
-        tag("p", tag("span", "○", class_="sign before"), " before   ", tag("span", "●", class_="sign after"),
-            " after, with its 95% interval", class_="note"),
+        tag("p", tag("span", "○", class_="sign before"), " before", tag("span", "●", class_="sign after"),
+            " after, with its 95% interval", class_="note signs"),
         table(head, rows, "Shares right before and after"),
         tag("p", "Intervals of a share are Wilson's, of a change those of a paired bootstrap; p is the exact McNemar "
                  "test of fixed against broken.", class_="note"),
@@ -109,7 +112,7 @@ def changes(metrics: dict[str, Any]) -> Html:
 
 def _p(value: float) -> str:
     told = probability(value)
-    return told if told.startswith("<") else f"= {told}"
+    return told.replace("<", "< ") if told.startswith("<") else f"= {told}"
 
 
 def curves(rows: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -54,13 +55,21 @@ def _page(run: RunFolder, parts: list[Html]) -> str:
         tag("title", f"{run.name}: {said}"),
         tag("style", Html(style())),
     )
-    made = " · ".join(str(run.run[k]) for k in ("made",) if run.run.get(k))
-    top = tag("div", tag("span", "amends", class_="mark"), tag("span", run.name, class_="run"), tag("span", made),
+    top = tag("div", tag("span", "amends", class_="mark"), tag("span", run.name, class_="run"), tag("span", _when(run)),
               class_="masthead")  # fmt: skip
     by = f"Made by amends {run.run.get('amends', '')} for the run {run.name}."
     foot = tag("footer", tag("p", PRIVACY), tag("p", by, class_="soft"))
     body = tag("body", tag("main", top, *parts, foot))
     return "<!doctype html>\n" + tag("html", head, body, lang="en")
+
+
+def _when(run: RunFolder) -> str:
+    """The day it was made, in words."""
+    try:
+        made = datetime.fromisoformat(str(run.run.get("made", "")))
+    except ValueError:
+        return ""
+    return f"{made.day} {made:%B %Y, %H:%M} {made.tzname() or ''}".strip()
 
 
 def _contents(sections: list[tuple[str, str, Any]]) -> list[Html]:
@@ -130,7 +139,8 @@ def _causes(run: RunFolder, room: gallery.Room) -> Html:
     words = (
         "Training examples that conflict with the failures, most harmful first. The higher its score, the more of its "
         "likelihood an example loses when the failures are inserted into what the model remembers; suggested is the "
-        "label the model then leans to. To conflict with the failures is not yet to have a wrong label: look."
+        "label the model then leans to. To conflict with the failures is not yet to have a wrong label: look. Under "
+        "each stand the failures it conflicts with most, with their label and what the model said, before → after."
     )
     return join([tag("p", kept + words), gallery.causes(run, room)])
 

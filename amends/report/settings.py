@@ -52,9 +52,12 @@ def _value(value: Any) -> str:
 
 def replay(run: RunFolder) -> Html:
     """The commands that make this run again, and this page."""
-    verb, folder = "repair" if run.done else "identify", shlex.quote(str(run.path))
-    lines = [run.run["command"]] if run.run.get("command") else [f"amends {verb} {folder}/run.toml -o {folder}-again"]
-    lines.append(f"amends report {folder}")
+    name = shlex.quote(run.name)
+    verb = "repair" if run.done else "identify"
+    lines = [f"amends {verb} {name}/run.toml -o {name}-again"] if "config" in run.about else [
+        "# made in Python: amends.repair with the same model, sets and seed"
+    ]  # fmt: skip
     if not run.done:
-        lines.insert(1, f"amends treat {folder}")
+        lines.append(f"amends treat {name}")
+    lines.append(f"amends report {name}")
     return tag("pre", tag("code", "\n".join(lines)))

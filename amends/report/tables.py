@@ -80,6 +80,8 @@ def rounds(run: RunFolder) -> Html:
 
 def members(found: list[dict[str, Any]]) -> Html:
     """The edits that were heard, and how much each counts."""
-    rows = [(r["name"], number(r["unseen"]), share(r["weight"]), r.get("refused") or "") for r in found]
-    head = ("edit", "on what it was not shown", "weight in the scores", "refused because")
+    refused = any(r.get("refused") for r in found)
+    rows = [(r["name"], number(r["unseen"]), share(r["weight"]), r.get("refused") or "")[: 4 if refused else 3]
+            for r in found]  # fmt: skip
+    head = ("edit", "on what it was not shown", "weight in the scores", "refused because")[: 4 if refused else 3]
     return table(head, rows, "Edits that scored the training examples", words=(0, 3))

@@ -1,0 +1,77 @@
+"""What a result shows of itself in a notebook: the parts of the report that come first, in little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amends.report import gallery, outcome
+from amends.report.folder import RunFolder
+from amends.report.markup import Html, count, join, tag
+from amends.report.page import style
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from amends.algorithm import Repair
+    from amends.influence import Influence
+
+SHOWN = 6  # causes
+ROOM = 300_000  # bytes; a notebook keeps what it shows
+SCOPE = "amends-result"
+PANEL = (
+    "& { background: var(--paper); color: var(--ink); font: 0.95rem/1.55 var(--sans); padding: 1.2rem 1.6rem; "
+    "border-radius: 8px; max-width: 66rem; } .verdict { margin: 0 0 1.5rem; }"
+)
+
+
+def repair_html(result: Repair) -> str:
+    """Verdict, before and after, the curve, and the strongest causes."""
+    from amends.looks import looks_of
+
+    frame, m = result.causes.head(SHOWN), result.metrics
+    failures = result.given["failures"].examples
+    seen = looks_of(result.rounds[0].found, frame, failures, after=result.after)
+    run = _as_run(frame, seen, len(result.causes), m)
+    parts = [
+        outcome.verdict(m, "h3"), outcome.figures(m, len(result.influence)), outcome.warnings(m["warnings"], "h4"),
+        outcome.before_after(m), outcome.curves(m["curve"], m),
+        _causes(run, m["removed"]) if run.causes else None,
+    ]  # fmt: skip
+    return _fragment(parts)
+
+
+def influence_html(found: Influence) -> str:
+    """How many stand against the failures, and the strongest of them."""
+    import numpy as np
+
+    from amends.frames import causes_frame
+    from amends.looks import looks_of
+
+    order = np.argsort(-found.scores, kind="stable")[:SHOWN]
+    frame = causes_frame(found, order)
+    run = _as_run(frame, looks_of(found, frame, found.failures.examples), len(found), {})
+    harmful = int((found.scores > 0).sum())
+    words = f"{count(harmful)} of {count(len(found))} training examples stand against the {count(len(found.failures))} "
+    return _fragment([tag("p", words + "failures; the strongest are shown.", class_="reason"), _causes(run, harmful)])
+
+
+def _as_run(frame: pd.DataFrame, seen: dict[str, Any], total: int, metrics: Mapping[str, Any]) -> RunFolder:
+    """A result in the terms of the run folder it would be saved as."""
+    rows = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+    return RunFolder(Path(), {"run": {}}, dict(metrics), [], rows, total, seen, [])
+
+
+def _causes(run: RunFolder, total: int) -> Any:
+    most = max(c["score"] for c in run.causes)
+    cards = gallery.Room(ROOM).fit(gallery.cause_card(run, c, i, most) for i, c in enumerate(run.causes, 1))
+    title = tag("p", tag("b", f"The {len(cards)} strongest of {count(total)}, with the failures they conflict with"))
+    return join([title, tag("div", *cards, class_=f"cards {run.looks['kind']}")])
+
+
+def _fragment(parts: list[Any]) -> str:
+    """With the style of the report, nested, so that the notebook around it stays as it is."""
+    rules = style().split("@media print")[0].replace(":root", "&")
+    kept = Html(f".{SCOPE} {{ {rules} {PANEL} }}")
+    return tag("div", tag("style", kept), *(p for p in parts if p is not None), class_=SCOPE)
