@@ -20,7 +20,7 @@ from amends.prepare import entry, prepare
 EDITS = 250  # gradients of failures and as many right examples a default search takes, about
 PASSES = 6  # over all of train, for curvature and scores
 FITS = 45  # fine-tunings a default curve takes: six sizes and controls, three times each, and learning
-EPOCHS = 10
+EPOCHS = 10  # of each, unless the config says otherwise
 RIGHT = 1000  # right examples an edit is held by at most
 
 
@@ -51,7 +51,7 @@ def checked(job: Job) -> dict[str, Any]:
         "groups": {n: int(c) for n, c in sorted(zip(names, counts, strict=True), key=lambda g: -g[1])},
         "batch": {"n": len(batch), "forward_s": forward, "backward_s": backward},
         "memory": {"data_mb": sum(map(_bytes, given.values())) / 2**20, "peak_mb": _peak(network.device)},
-        "estimate": _time(_guess(len(train), len(failed), "remaining" in given, backward / len(batch))),
+        "estimate": _time(_guess(len(train), len(failed), "remaining" in given, backward / len(batch), _epochs(job))),
         "notes": list(job.notes),
     }
 
@@ -72,10 +72,14 @@ def _seconds(batch: Factor) -> tuple[float, float]:
     return times[0], times[1]
 
 
-def _guess(train: int, failures: int, remaining: bool, each: float) -> float:
+def _epochs(job: Job) -> float:
+    return float((job.config.repair("treat_options") or {}).get("epochs", EPOCHS))
+
+
+def _guess(train: int, failures: int, remaining: bool, each: float, epochs: float) -> float:
     """Seconds of a repair with every choice left to us, from the seconds a gradient of one example takes."""
     search = EDITS * (failures / 2 + (RIGHT if remaining else 0)) + PASSES * train
-    return each * (search + FITS * EPOCHS * train)
+    return each * (search + FITS * epochs * train)
 
 
 def _time(seconds: float) -> str:

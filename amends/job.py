@@ -13,9 +13,9 @@ from torch import Tensor
 
 from amends.algorithm import Groups
 from amends.config.read import Config
+from amends.data.failures import positions, select
 from amends.data.read import read
 from amends.data.records import Records
-from amends.data.select import select, which_in
 from amends.errors import BadInput
 from amends.evaluation import right
 from amends.hashes import set_hash, weights_hash
@@ -141,7 +141,7 @@ def _failures(
     fine = _right(config, loaded, likelihood, pool)
     if "ids" in keys or "indices" in keys:
         chosen = keys["indices"] if "indices" in keys else config.folder / keys["ids"]
-        at = which_in(pool, chosen, config.where_is("failures"))
+        at = positions(pool, chosen, config.where_is("failures"))
         already = int(fine[at].sum())
         if already:
             notes.append(f"{already} of the {len(at)} failures named are predicted right by this model")

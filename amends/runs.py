@@ -65,6 +65,7 @@ def add_to_folder(target: Path, fill: Callable[[Path], None]) -> None:
     """
     with on_disk(target):
         made = Path(tempfile.mkdtemp(prefix=".adding.", dir=target))
+        made.chmod(0o755)
         try:
             fill(made)
             for path in sorted(made.iterdir(), key=lambda p: p.name == "run.toml"):
@@ -233,7 +234,7 @@ def difference(one: Run, other: Run) -> dict[str, Any]:
     """Settings and results that differ, as (one, other), and the causes only one of them removed."""
     a, b = (_flat({k: v for k, v in r.about.items() if k in ("config", "data", "model", "run")}) for r in (one, other))
     skip = {"run.name", "run.made", "run.state", "run.folder"}
-    settings = {k: [a.get(k), b.get(k)] for k in sorted(a.keys() | b.keys()) - skip if a.get(k) != b.get(k)}
+    settings = {k: [a.get(k), b.get(k)] for k in sorted((a.keys() | b.keys()) - skip) if a.get(k) != b.get(k)}
     found: dict[str, Any] = {"settings": settings}
     if one.state == other.state == DONE:
         names = ("verdict", "query", "holdout", "remaining", "overall", "fixed", "newly_broken", "removed")

@@ -215,4 +215,8 @@ def _toml(about: dict[str, Any], folder: Path) -> None:
 
 
 def _report(folder: Path) -> None:
+    """The last file of a stage; after it all of them can be read by whoever may read the folder."""
     (folder / "report.html").write_text(report(folder), encoding="utf-8")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(path.stat().st_mode | (folder.stat().st_mode & 0o044))

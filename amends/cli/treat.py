@@ -28,7 +28,7 @@ def treat(
     from amends import workflow
     from amends.cli.loading import load_job
     from amends.cli.show import finish
-    from amends.data.select import which_in
+    from amends.data.failures import positions
     from amends.runs import Run
 
     options = options_of(options)
@@ -42,6 +42,6 @@ def treat(
     picked = workflow.approved(opened) if approved else None
     job = load_job(opened.config, options, verbose)
     if ids is not None:
-        picked = which_in(job.train, ids, "--ids")
+        picked = positions(job.train, ids)
     result = workflow.treat_into(opened, job, picked, out, not quiet)
     return finish(result.metrics, result.causes, out or run, as_json, job.config.repair("require"))
