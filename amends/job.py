@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,12 +103,7 @@ class Job:
 
 def open_job(config: Config) -> Job:
     """Loads what the config names; where failures are not named, runs the model to find them."""
-    model = config["model"]
-    loaded = load(
-        function=model.get("function"), options=model.get("options"), weights=config.path("model", "weights"),
-        huggingface=config.path("model", "huggingface"), task=model.get("task"),
-        adapter=config.path("model", "adapter"), folder=config.folder,
-    )  # fmt: skip
+    loaded = _loaded(config)
     likelihood = _likelihood(config, loaded)
     train = _read(config, "train", loaded, ())
     held = {n: _read(config, n, loaded, train.classes) for n in ("evaluation", "remaining") if "path" in config[n]}
@@ -116,8 +112,28 @@ def open_job(config: Config) -> Job:
     return Job(config, loaded, likelihood, train, failures, remaining, keep, tuple(notes))
 
 
+def _loaded(config: Config) -> Loaded:
+    model = config["model"]
+    return load(
+        function=model.get("function"), options=model.get("options"), weights=config.path("model", "weights"),
+        huggingface=config.path("model", "huggingface"), task=model.get("task"),
+        adapter=config.path("model", "adapter"), folder=config.folder,
+    )  # fmt: skip
+
+
+def train_of(config: Config) -> tuple[Path, dict[str, Any]]:
+    """Where train lies, and the other arguments `amends.data.read` takes for it. Of the model only the encoder
+    is asked for, and no other set is opened."""
+    return _arguments(config, "train", _loaded(config), ())
+
+
 def _read(config: Config, table: str, loaded: Loaded, classes: tuple[str, ...]) -> Records:
     """One set; its classes are those it names, the model's, or those of train."""
+    path, keys = _arguments(config, table, loaded, classes)
+    return read(path, **keys)
+
+
+def _arguments(config: Config, table: str, loaded: Loaded, classes: tuple[str, ...]) -> tuple[Path, dict[str, Any]]:
     keys = config.set(table)
     keys = {k: v for k, v in keys.items() if k not in ("ids", "indices")}
     path = config.folder / keys.pop("path")
@@ -128,7 +144,7 @@ def _read(config: Config, table: str, loaded: Loaded, classes: tuple[str, ...]) 
         keys["encode"] = loaded.encode
     if "classes" not in keys and keys.get("target", "class") == "class":
         keys["classes"] = list(loaded.classes or classes) or None
-    return read(path, **keys)
+    return path, keys
 
 
 def _failures(
