@@ -58,8 +58,9 @@ def read(
     """
     if target not in TARGETS:
         raise BadInput(f"target is {target!r}; {path}; {nearest(target, TARGETS)}")
+    named = () if classes is None else tuple(map(str, classes))
     ready = encode is not None or transform is not None
-    asked = Asked(split, label, image, text, features, id, tuple(map(str, classes or ())), target, ready)
+    asked = Asked(split, label, image, text, features, id, named, target, ready)
     if len(set(asked.classes)) < len(asked.classes):
         raise BadInput(f"a class is named twice; {path}; give each of the classes once")
     raw = formats.raw(Path(path), format, asked)

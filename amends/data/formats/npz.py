@@ -47,7 +47,7 @@ def npz(path: Path, asked: Asked) -> Raw:
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {k: np.atleast_1d(file[k]) for k in file.files}
     except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as e:
         raise BadInput(f"arrays cannot be read ({first_line(e)}); {path}; save numbers with numpy.savez") from e
