@@ -89,7 +89,7 @@ def looks_of(
 
 def kind_of(data: Examples) -> str:
     """image, text, row or none."""
-    pictures, text = _pictures(data.x), bool(_text_column(data))
+    pictures, text = pictures_in(data.x), bool(_text_column(data))
     if pictures is not None and (not text or any(leaf.ndim == 4 for leaf in leaves(data.x))):
         return "image"  # what only may be a picture, a matrix or a flat row, is none beside a text
     if text:
@@ -102,7 +102,7 @@ def _set(
     data: Examples, positions: Sequence[int] | np.ndarray, kind: str, typical: tuple[Tensor, Tensor] | None, side: int
 ) -> dict[str, dict[str, Any]]:
     names, column = list(getattr(data, "features", ())), _text_column(data)
-    pictures = _pictures(data.x) if kind == "image" else None
+    pictures = pictures_in(data.x) if kind == "image" else None
     seen = {}
     for position in map(int, positions):
         row = int(data.rows[position])
@@ -136,7 +136,7 @@ def _label(y: Tensor, data: Examples) -> Any:
 # --- pictures ------------------------------------------------------------------------------------------
 
 
-def _pictures(x: Inputs) -> Tensor | None:
+def pictures_in(x: Inputs) -> Tensor | None:
     """Of the inputs, the one that is a stack of pictures, channels first."""
     for leaf in leaves(x):
         if leaf.ndim == 4 and leaf.shape[1] in (1, 3) and min(leaf.shape[2:]) >= 4:
@@ -151,19 +151,23 @@ def _pictures(x: Inputs) -> Tensor | None:
 
 
 def picture(image: Tensor, side: int = 96) -> str:
-    """[1|3, H, W] as the address of a PNG that holds itself. Bytes and values from 0 to 1 are shown as they
-    are, anything else over its own range; larger ones are averaged down."""
+    """[1|3, H, W] as the address of a PNG that holds itself, averaged down to `side`."""
+    return "data:image/png;base64," + base64.b64encode(png(pixels(image, side))).decode()
+
+
+def pixels(image: Tensor, side: int | None = None) -> np.ndarray:
+    """[1|3, H, W] as bytes [H, W, 1|3]. Bytes and values from 0 to 1 are shown as they are, anything else over
+    its own range; what is larger than `side` is averaged down."""
     x = image.detach().cpu().double()
     if image.dtype == torch.uint8:
         x = x / 255
     elif float(x.min()) < 0 or float(x.max()) > 1:
         x = (x - x.min()) / (x.max() - x.min()).clamp(min=1e-12)
     high, wide = x.shape[1:]
-    if max(high, wide) > side:
+    if side is not None and max(high, wide) > side:
         scale = side / max(high, wide)
         x = adaptive_avg_pool2d(x, (max(1, round(high * scale)), max(1, round(wide * scale))))
-    pixels = (x * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    return "data:image/png;base64," + base64.b64encode(png(pixels)).decode()
+    return (x * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
 
 
 def png(pixels: np.ndarray) -> bytes:
