@@ -17,6 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from amends.data.examples import Examples, Inputs, each
 from amends.errors import BadInput, first_line
 from amends.likelihoods import Likelihood
+from amends.models import Opened
 from amends.params import Params
 
 
@@ -38,11 +39,11 @@ def derivative(f: Callable[[Params], Tensor], theta: Params, along: Params) -> t
     In one forward pass; a model with an operation that has no forward derivative (a recurrent
     layer) takes two backward passes, and the memory of f's whole graph.
     """
-    try:
-        with transformable():
+    with transformable():
+        try:
             return cast("tuple[Tensor, Tensor]", jvp(f, (theta,), (along,)))
-    except NotImplementedError:
-        return _by_two_backward_passes(f, theta, along)
+        except NotImplementedError:
+            return _by_two_backward_passes(f, theta, along)
 
 
 def _by_two_backward_passes(f: Callable[[Params], Tensor], theta: Params, along: Params) -> tuple[Tensor, Tensor]:
@@ -69,6 +70,7 @@ class Network:
     likelihood: Likelihood
     device: torch.device
     dtype: torch.dtype
+    opened: Opened | None = None  # where the caller gave something else than a module
 
     @classmethod
     def of(cls, model: nn.Module, likelihood: Likelihood, device: str | torch.device | None = None) -> Network:
@@ -153,16 +155,17 @@ class Network:
                     "give one of the model that is repaired"
                 )
 
-    def module_with(self, theta: Params, original: nn.Module) -> nn.Module:
-        """A copy of the caller's model, in its mode and on its device, with the parameters θ."""
-        model = deepcopy(original)
+    def module_with(self, theta: Params, original: Any) -> Any:
+        """A copy of the caller's model, in its mode and on its device, with the parameters θ; of another
+        kind of thing than a module, a copy of that."""
+        model = deepcopy(original if self.opened is None else self.opened.module)
         named = dict(model.named_parameters())
         with torch.no_grad():
             for k, value in theta.items():
                 named[k].copy_(value)
         for p in model.parameters():
             p.grad = None
-        return model
+        return model if self.opened is None else self.opened.back(model)
 
 
 class Averaged(nn.Module):

@@ -6,16 +6,17 @@ import inspect
 import numbers
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import torch
-from torch import nn
 
 from amends.data.examples import Examples, examples, leaves
 from amends.errors import BadInput, OutOfMemory, first_line
 from amends.factor import Factor
 from amends.likelihoods import Categorical, as_likelihood
+from amends.models import module_of
 from amends.network import Network
 
 P = ParamSpec("P")
@@ -23,12 +24,13 @@ R = TypeVar("R")
 RESIDENT = 4 * 2**30  # bytes of data kept on an accelerator; more is sent batch by batch
 
 
-def prepare(model: nn.Module, likelihood: Any, device: Any, batch_size: int, **sets: Any) -> dict[str, Factor]:
-    """A factor for each set that is not None, by name."""
+def prepare(model: Any, likelihood: Any, device: Any, batch_size: int, **sets: Any) -> dict[str, Factor]:
+    """A factor for each set that is not None, by name. The model may be anything `module_of` opens."""
     if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
         raise BadInput(f"batch_size is {batch_size!r}; batch_size; give a whole number of 1 or more")
-    network = Network.of(model, as_likelihood(likelihood), device)
-    accepts = set(inspect.signature(model.forward).parameters)
+    opened = module_of(model, likelihood)
+    network = replace(Network.of(opened.module, as_likelihood(opened.likelihood), device), opened=opened)
+    accepts = set(inspect.signature(opened.innermost.forward).parameters)
     given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}
     for data in given.values():
         network.check(data)

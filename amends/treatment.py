@@ -80,6 +80,8 @@ def treat(
         after = treated(data, at, given.get("failures"), given.get("remaining"), method, shown)
     network = data.network
     if isinstance(after, Ensemble) and after.centre is None:
+        if not isinstance(model, nn.Module):
+            raise BadInput(f"several models cannot go back into one {type(model).__name__}; treat; pass its module")
         models = [network.module_with(member.mean, model) for member in after.members]
         return Averaged(models, classes=isinstance(network.likelihood.family, Categorical)).train(model.training)
     return network.module_with(after.mean, model)

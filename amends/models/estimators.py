@@ -39,6 +39,13 @@ class Opened:
     likelihood: Any
     back: Callable[[nn.Module], Any]
 
+    @property
+    def innermost(self) -> nn.Module:
+        """The module whose forward names its inputs: not what stands around it."""
+        inner = self.module.inner if isinstance(self.module, Logarithm | TwoClasses) else self.module
+        base = getattr(inner, "get_base_model", None)  # of an adapter
+        return inner if base is None else base()
+
 
 def module_of(model: Any, likelihood: Any = None) -> Opened:
     """A module as it is; of a skorch net its module, with the likelihood of its criterion unless the caller
