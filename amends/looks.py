@@ -89,7 +89,7 @@ def looks_of(
 
 def kind_of(data: Examples) -> str:
     """image, text, row or none."""
-    pictures, text = pictures_in(data.x), bool(_text_column(data))
+    pictures, text = pictures_in(data.x), bool(text_column(data))
     if pictures is not None and (not text or any(leaf.ndim == 4 for leaf in leaves(data.x))):
         return "image"  # what only may be a picture, a matrix or a flat row, is none beside a text
     if text:
@@ -101,7 +101,7 @@ def kind_of(data: Examples) -> str:
 def _set(
     data: Examples, positions: Sequence[int] | np.ndarray, kind: str, typical: tuple[Tensor, Tensor] | None, side: int
 ) -> dict[str, dict[str, Any]]:
-    names, column = list(getattr(data, "features", ())), _text_column(data)
+    names, column = list(getattr(data, "features", ())), text_column(data)
     pictures = pictures_in(data.x) if kind == "image" else None
     seen = {}
     for position in map(int, positions):
@@ -189,7 +189,7 @@ def _columns(data: Examples) -> Mapping[str, Any]:
     return getattr(data, "columns", None) or {}
 
 
-def _text_column(data: Examples) -> str:
+def text_column(data: Examples) -> str:
     """The name of the user's column that is the text of an example; nothing where there is none."""
     found = {}
     for name, values in _columns(data).items():
