@@ -158,12 +158,13 @@ def repair(
     failed, start = given["failures"], given["train"].network.params
     wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
     cut, asked = _cuts(given, wanted, holdout, seed)
-    removal = _removal(remove, len(given["train"]))
-    if len(asked) > 1 and isinstance(removal, np.ndarray):
+    taken = removal(remove, len(given["train"]))
+    loss_allowed(floor)
+    if len(asked) > 1 and isinstance(taken, np.ndarray):
         raise BadInput("positions to remove, but several groups in turn; remove; repair one group, or give a count")
     data = given["train"]
     plan = Plan(
-        identify_with, *_treatment(treat_with, learn, seed, len(data)), removal, floor, seed,
+        identify_with, *_treatment(treat_with, learn, seed, len(data)), taken, floor, seed,
         _others(treat_with, seed, data),
     )  # fmt: skip
     if plan.learning and not alike(given["train"], failed):
@@ -437,7 +438,13 @@ def _suspects(found: Influence, guard: Factor | None) -> np.ndarray:
     return np.flatnonzero((given == 0) & (said >= 0.9) & (found.unseen < 0.05))
 
 
-def _removal(remove: Any, size: int) -> int | np.ndarray | None:
+def loss_allowed(floor: float | None) -> None:
+    """BadInput unless it is a share."""
+    if floor is not None and not (isinstance(floor, numbers.Real) and 0 <= float(floor) <= 1):
+        raise BadInput(f"floor is {floor!r}; floor; give the share of remaining that may be lost, 0 to 1")
+
+
+def removal(remove: Any, size: int) -> int | np.ndarray | None:
     """A count, a share of train, the positions themselves, or None to let the curve decide."""
     if remove is None:
         return None

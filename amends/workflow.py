@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from amends.algorithm import Repair, repair, search
+from amends.algorithm import Repair, removal, repair, search
 from amends.errors import BadInput, RunMismatch
 from amends.job import Job
+from amends.prepare import prepare
 from amends.runs import DONE, Run, add_to_folder, locked, write_folder
 from amends.store import RULE, Origin, go_on, read_identified, write_found, write_repair, write_rows
 
@@ -32,6 +33,7 @@ def repair_into(job: Job, out: Path, progress: bool | None) -> Repair:
         result = _repaired(job, {}, progress)
         write_folder(out, lambda made: write_repair(result, _origin(job, out.name), made))
         return result
+    _check(job)
     run = resumable(out, job) if out.exists() else identify_into(job, out, progress)
     result = _repaired(job, {"identify_with": read_identified(run)}, progress)
     go_on(run, result, _origin(job, out.name), None)
@@ -71,6 +73,15 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
     with locked(run.folder):
         add_to_folder(run.folder, lambda made: write_rows(result.metrics["curve"], made / "curve.csv"))
     return result.metrics["curve"]
+
+
+def _check(job: Job) -> None:
+    """What only the second half looks at, before the first is begun."""
+    removal(job.repairing["remove"], len(job.train))
+    if job.keep:
+        prepare(
+            job.loaded.model, job.likelihood, None, 1, train=job.train, **{f"keep.{k}": v for k, v in job.keep.items()}
+        )
 
 
 def free(out: Path) -> None:
