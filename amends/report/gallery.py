@@ -159,19 +159,22 @@ def changed(run: RunFolder, positions: Sequence[int], kind: str, room: Room, mos
 
 
 def copies(run: RunFolder, room: Room, most: int) -> Html:
-    """Near copies among the causes, together."""
+    """Near copies among the causes, together; of a text or a row, which look alike, the first."""
+    given = {c["index"]: run.label(c["given"]) for c in run.causes}
     made = []
     for group in run.metrics["duplicates"]:
-        given = {c["index"]: run.label(c["given"]) for c in run.causes}
-        items = [
-            tag("li", appearance(run.look("train", i), f"training example {i}"),
-                tag("span", tag("b", given.get(i, "")), tag("span", f" train[{i}]", class_="soft"), class_="told"))
-            for i in group[:12]
-        ]  # fmt: skip
-        more = tag("p", f"and {len(group) - 12} more", class_="note") if len(group) > 12 else None
-        made.append(
-            tag("div", tag("ul", *items, class_=f"tiles {run.looks.get('kind', 'none')}"), more, class_="copies")
-        )
+        seen = [appearance(run.look("train", i), f"training example {i}") for i in group[:12]]
+        if seen[0] is None:
+            continue
+        told = [tag("span", tag("b", given.get(i, "")), tag("span", f" train[{i}]", class_="place"), class_="told")
+                for i in group[:12]]  # fmt: skip
+        rest = tag("span", f"and {len(group) - 12} more", class_="told soft") if len(group) > 12 else None
+        if run.looks.get("kind") == "image":
+            made.append(
+                tag("ul", *(tag("li", a, b) for a, b in zip(seen, told, strict=True)), rest, class_="tiles image")
+            )
+        else:
+            made.append(tag("div", *told, rest, seen[0], class_=f"copies {run.looks.get('kind')}"))
     shown = room.fit(made, most)
-    rest = len(made) - len(shown)
-    return join([*shown, tag("p", f"{rest} more groups are in metrics.json.", class_="note") if rest else None])
+    left = len(run.metrics["duplicates"]) - len(shown)
+    return join([*shown, tag("p", f"{left} more groups are in metrics.json.", class_="note") if left else None])

@@ -146,7 +146,7 @@ def _causes(run: RunFolder, room: gallery.Room) -> Html:
 
 
 def _copies(run: RunFolder, room: gallery.Room) -> Html:
-    words = "Each row is one example several times over, or nearly. What is decided for one should hold for the others."
+    words = "Each is one example several times over, or nearly. What is decided for one should hold for the others."
     return join([tag("p", words), gallery.copies(run, room, PART)])
 
 

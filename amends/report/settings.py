@@ -9,6 +9,7 @@ from typing import Any
 from amends.report.folder import RunFolder
 from amends.report.markup import Html, count, join, table, tag
 
+PRIVATE = ("folder",)  # where on a disk it was made is nobody else's business
 LONGEST = 300  # characters of one setting that are shown
 ABOUT = {
     "name": "run", "made": "made", "amends": "amends", "torch": "torch", "python": "Python", "device": "device",
@@ -18,7 +19,7 @@ ABOUT = {
 
 def made_with(run: RunFolder) -> Html:
     """Versions, data and weights by their hashes."""
-    rows = [(ABOUT.get(k, k), _value(v)) for k, v in run.run.items() if not isinstance(v, dict)]
+    rows = [(ABOUT.get(k, k), _value(v)) for k, v in run.run.items() if k not in PRIVATE]
     parts = [table(("", ""), rows, "The run", words=(0, 1), class_="plain")]
     hashed = [(name, count(row.get("n")), tag("code", row.get("sha256", "–"))) for name, row in _sets(run.about)]
     if "model" in run.about:
