@@ -136,7 +136,7 @@ ERRORS = {
     "empty npz": (lambda p: read(saved(p, x=PIXELS[:0], y=LABELS[:0])), "no examples"),
     "no inputs in npz": (lambda p: read(saved(p, z=PIXELS, y=LABELS)), "no array of inputs among z, y; .*features"),
     "no labels in npz": (lambda p: read(saved(p, x=PIXELS)), "no array of label among x"),
-    "wrong key": (lambda p: read(saved(p, x=PIXELS, y=LABELS), label="yy"), "no array 'yy'; .*there are x, y"),
+    "wrong key": (lambda p: read(saved(p, x=PIXELS, y=LABELS), label="yy"), "no array 'yy'; .*did you mean y"),
     "lengths in npz": (lambda p: read(saved(p, x=PIXELS, y=LABELS[:3])), "24 inputs but 3 labels"),
     "shape in npz": (lambda p: read(saved(p, x=PIXELS[None], y=[1])), r"images of shape \[1, 24, 8, 8\]"),
     "NaN label": (lambda p: read(saved(p, x=PIXELS[:2], y=[0.0, np.nan])), r"label .*nan.* is no number; .*d.npz\[1\]"),

@@ -28,7 +28,7 @@ def select(records: Records, which: Any) -> Records:
     return records[positions(records, which)]
 
 
-def positions(records: Records, which: Any, where: str = "the choice") -> np.ndarray:
+def positions(records: Records, which: Any, where: str = "select") -> np.ndarray:
     """Where those that are asked for stand, as `select` takes them; `where` is what an error names."""
     if isinstance(which, str | Path):
         return _listed(records, Path(which))

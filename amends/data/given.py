@@ -15,7 +15,7 @@ from torch import Tensor
 
 from amends.data.inputs import Inputs, stacked
 from amends.data.records import Records
-from amends.data.views import LABELS, Views, same, seeded, unsteady
+from amends.data.views import LABELS, Views, input_of, same, seeded, unsteady
 from amends.errors import BadInput, first_line
 
 IDS = ("id", "idx", "index")  # numbers that name an example; never an input unless the model asks for it
@@ -55,6 +55,7 @@ def _viewed(data: Views, name: str, accepts: set[str]) -> Records:
     for i in sorted({0, len(found) - 1} if len(found) else ()):
         with seeded(0):
             item = data.training[i]
+        input_of(item, found.x)
         label = next((item[k] for k in LABELS if k in item), None) if isinstance(item, Mapping) else item[1]
         if label is not None and not same(np.asarray(label, dtype=float), found.y[i].double()):
             raise BadInput(

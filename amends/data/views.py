@@ -134,10 +134,10 @@ def _at(x: Inputs, rows: Tensor) -> Inputs:
 def _inputs(view: Any, positions: np.ndarray, like: Inputs) -> Inputs:
     if hasattr(view, "inputs"):
         return view.inputs(positions, like)
-    return stacked([_input(view[int(i)], like) for i in positions], "the training view")
+    return stacked([input_of(view[int(i)], like) for i in positions], "the training view")
 
 
-def _input(item: Any, like: Inputs) -> Any:
+def input_of(item: Any, like: Inputs) -> Any:
     """x of an item (x, y), or of an item with named columns the ones that scoring uses."""
     if isinstance(item, Mapping):
         names = list(like) if isinstance(like, dict) else [k for k in item if k not in LABELS]
