@@ -90,7 +90,8 @@ def test_hugging_face_keeps_what_is_no_input(world):
     _, x, y = world
     features = datasets.Features(
         {"text": datasets.Value("string"), "pixels": datasets.List(datasets.Value("float32")),
-         "id": datasets.Value("int64"), "label": datasets.ClassLabel(names=list("0123456789")), "image": datasets.Image()}
+         "id": datasets.Value("int64"), "label": datasets.ClassLabel(names=list("0123456789")),
+         "image": datasets.Image()}
     )  # fmt: skip
     rows = {"text": ["a", "b"], "pixels": x[:2].tolist(), "id": [7, 8], "label": y[:2].tolist(), "image": [None, None]}
     data = examples(datasets.Dataset.from_dict(rows, features=features), "train")
