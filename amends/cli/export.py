@@ -1,0 +1,64 @@
+"""`amends export`: a run, for another tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amends.cli.options import note, print_json, run_argument
+
+KINDS = {
+    "csv": ("to_csv", "cleaned data: your columns, one row a kept example"),
+    "huggingface": ("to_huggingface", "cleaned data: a dataset directory"),
+    "images": ("to_images", "cleaned data: a folder of images, one folder a class"),
+    "label-studio": ("to_label_studio", "decisions: a task file with suggested labels"),
+    "fiftyone": ("to_fiftyone", "decisions: samples to load as a FiftyOneDataset; images"),
+    "cleanlab": ("to_cleanlab", "decisions: a CSV of label issues as Datalab gives them"),
+    "mlflow": ("to_mlflow", "results: a run in an MLflow store"),
+    "wandb": ("to_wandb", "results: an offline run of Weights & Biases"),
+    "tensorboard": ("to_tensorboard", "results: event files"),
+}
+SHOWN = ("label-studio", "fiftyone")
+
+
+@click.command(
+    short_help="Hand cleaned data, decisions or results to another tool.",
+    epilog="\b\nKinds:\n" + "\n".join(f"  {name:<13} {said}" for name, (_, said) in KINDS.items()),
+)
+@run_argument
+@click.option("--to", "kind", required=True, metavar="KIND", help=f"One of {', '.join(KINDS)}.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path),
+    help="Where to write; when left out, beside the run and named after it, such as runs/digits-cleaned.csv "
+    "(./mlruns for mlflow). What exists is left alone; an MLflow store gets a run more.",
+)  # fmt: skip
+@click.option("--top", type=click.IntRange(min=1), help="label-studio, fiftyone: only the most harmful ones.")
+@click.option("--tracking-uri", help="mlflow: log to this server instead of a folder.")
+@click.option("--online", is_flag=True, help="wandb: send it, with your own login.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+def export(
+    run: Path, kind: str, out: Path | None, top: int | None, tracking_uri: str | None, online: bool, as_json: bool
+) -> None:
+    """Write what RUN found for another tool. RUN stays as it is, and nothing is sent anywhere unless
+    --tracking-uri or --online says so."""
+    from amends.config.read import nearest
+    from amends.errors import BadInput
+
+    if kind not in KINDS:
+        raise BadInput(f"no kind {kind!r}; --to; {nearest(kind, KINDS)}")
+    given = {"top": top, "tracking_uri": tracking_uri, "online": online or None}
+    allowed = {"top": SHOWN, "tracking_uri": ("mlflow",), "online": ("wandb",)}
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in options:
+        if kind not in allowed[name]:
+            raise BadInput(f"--{name.replace('_', '-')} goes with {' and '.join(allowed[name])}; --to {kind}; drop it")
+    from amends import export as room
+
+    done = getattr(room, KINDS[kind][0])(run, out, **options)
+    if as_json:
+        print_json({"to": done.to, "path": str(done.path), "n": done.n})
+        return
+    click.echo(done.path)
+    if done.then:
+        note(done.then)

@@ -1,0 +1,69 @@
+"""What a run says about single examples: scores, labels, and what was decided."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from amends.errors import BadInput, RunMismatch, first_line
+from amends.frames import COLUMNS
+from amends.runs import Run
+from amends.store import read_identified
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
+    """The table of causes as it was written, with decisions as a person has left them in causes.csv; and
+    `harm`, from 0 to 1: the share of train that is less harmful, by rank."""
+    import pandas as pd
+
+    path = run.folder / "causes.parquet"
+    try:
+        frame = pd.read_parquet(path)
+        said = run.causes().drop_duplicates("index").set_index("index")["decision"]
+        frame["decision"] = said.reindex(frame["index"]).fillna("").to_numpy()
+    except (OSError, ValueError, KeyError) as e:  # what pyarrow raises is a ValueError or an OSError
+        raise RunMismatch(f"it cannot be read ({first_line(e)}); {path}; make the run again") from None
+    if top is not None and top < 1:
+        raise BadInput(f"top is {top}; --top; give a whole number of 1 or more")
+    frame["harm"] = 1 - placed(run, frame)
+    return frame.head(top) if top is not None else frame
+
+
+def scores(run: Run) -> np.ndarray | None:
+    """One score for each of train; None where groups were repaired one after the other."""
+    return read_identified(run).scores if (run.folder / "identified").is_dir() else None
+
+
+def placed(run: Run, frame: pd.DataFrame) -> np.ndarray:
+    """0 for the most harmful of train, 1 for the least: (rank − 1) / (N − 1)."""
+    n = int(run.about["data"]["train"]["n"])
+    found = scores(run)
+    rank = frame["rank"].to_numpy() - 1 if found is None else ranks(found)[frame["index"].to_numpy()]
+    return rank / max(n - 1, 1)
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """0 for the highest; of equals the first stands first, as in every table of a run."""
+    place = np.empty(len(values), dtype=np.int64)
+    place[np.argsort(-values, kind="stable")] = np.arange(len(values))
+    return place
+
+
+def about(row: Any) -> dict[str, Any]:
+    """One row without the user's own columns, ready for JSON."""
+    return {name: plain(row[name]) for name in COLUMNS}
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: numbers that are none become null."""
+    if isinstance(value, np.ndarray | list | tuple):
+        return [plain(v) for v in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,67 @@
+"""Where an export goes: beside the run unless told otherwise, whole or not at all, never over something."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amends.errors import BadInput
+from amends.runs import Run, locked, on_disk, write_folder
+
+
+class Exported(NamedTuple):
+    """What was written: its kind, where it is, how many examples (or logged values) it holds, and what to do
+    with it, where that is not plain."""
+
+    to: str
+    path: Path
+    n: int
+    then: str = ""
+
+
+ENDINGS = {
+    "csv": "-cleaned.csv", "huggingface": "-huggingface", "images": "-images", "label-studio": "-label-studio.json",
+    "fiftyone": "-fiftyone", "cleanlab": "-cleanlab.csv", "wandb": "-wandb", "tensorboard": "-tensorboard",
+}  # fmt: skip
+
+
+def as_run(run: Any) -> Run:
+    return run if isinstance(run, Run) else Run.open(Path(run))
+
+
+def place(run: Run, to: str, out: Any) -> Path:
+    """Known before anything is read: where it goes, that nothing is there, and that the run stays as it is."""
+    folder = run.folder.resolve()
+    target = folder.parent / (folder.name + ENDINGS[to]) if out is None else Path(out)
+    outside(run, target)
+    if target.exists():
+        raise BadInput(f"it exists; {target}; choose another with -o, or remove it first")
+    return target
+
+
+def outside(run: Run, target: Path) -> None:
+    if target.resolve().is_relative_to(run.folder.resolve()):
+        raise BadInput(f"this is inside the run, which an export leaves as it is; {target}; choose another place")
+
+
+def write_file(target: Path, fill: Callable[[Path], Any]) -> Path:
+    """Calls fill(path of an empty file), then moves it into place in one step."""
+    with on_disk(target), locked(target):
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        made = Path(name)
+        try:
+            made.chmod(0o644)
+            fill(made)
+            if target.exists():
+                raise BadInput(f"it exists; {target}; choose another with -o, or remove it first")
+            os.replace(made, target)
+        finally:
+            made.unlink(missing_ok=True)
+    return target
+
+
+__all__ = ["Exported", "as_run", "outside", "place", "write_file", "write_folder"]

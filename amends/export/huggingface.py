@@ -1,0 +1,120 @@
+"""Cleaned data as a Hugging Face dataset directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from amends.data.formats.raw import IMAGE, ROW, TEXT
+from amends.errors import BadInput
+from amends.export.files import Exported, as_run, place, write_folder
+from amends.export.kept import Kept
+from amends.export.pictures import file_of
+from amends.export.source import Source, source
+from amends.export.tables import relabelled
+
+
+def to_huggingface(run: Any, out: Any = None, data: Any = None) -> Exported:
+    """The kept examples as what `datasets.load_from_disk` reads.
+
+    A Hugging Face dataset goes back with its own columns and features. Anything else becomes the user's
+    columns, the image or the numbers, and the label with the names of its classes.
+    """
+    run = as_run(run)
+    target = place(run, "huggingface", out)
+    datasets = _library()
+    kept = Kept.of(run)
+    train = source(run, data)
+    with _quiet(datasets):
+        found = _own(train, kept) if train.hub is not None else _made(datasets, train, kept)
+        write_folder(target, lambda made: found.save_to_disk(str(made)))
+    return Exported("huggingface", target, len(found))
+
+
+def _library() -> Any:
+    try:
+        import datasets
+    except ImportError as e:
+        raise BadInput("datasets is not installed; huggingface; pip install 'amends[huggingface]'") from e
+    return datasets
+
+
+@contextmanager
+def _quiet(datasets: Any) -> Iterator[None]:
+    """Without its progress bars, which are not ours to show."""
+    shown = datasets.is_progress_bar_enabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()
+
+
+def _own(train: Source, kept: Kept) -> Any:
+    found = train.hub.with_format(None).select(kept.at)
+    if kept.relabelled:
+        table = relabelled(train, kept).iloc[kept.at]
+        order, features = found.column_names, found.features
+        for name in train.labels:
+            found = found.remove_columns(name).add_column(name, table[name].tolist()).cast_column(name, features[name])
+        found = found.select_columns(order)
+    return found
+
+
+def _made(datasets: Any, train: Source, kept: Kept) -> Any:
+    table = relabelled(train, kept).iloc[kept.at]
+    columns = {str(c): _typed(table[c], plain=c in (train.input, "id")) for c in table if c not in train.labels}
+    if train.kind == IMAGE:
+        name = train.input if train.input is not None and train.input != "path" else "image"
+        columns[name] = [_picture(train, int(i)) for i in kept.at]
+    elif train.kind not in (TEXT, ROW) or not train.whole:
+        x = train.records.x
+        x = {"x": x} if isinstance(x, Tensor) else x
+        named = x if isinstance(x, dict) else {f"x{i}": t for i, t in enumerate(x)}
+        columns |= {k: t[kept.at].tolist() for k, t in named.items()}
+    features = dict(datasets.Dataset.from_dict({k: v for k, v in columns.items() if not _is_picture(v)}).features)
+    features |= {k: datasets.Image() for k, v in columns.items() if _is_picture(v)}
+    y = kept.targets(train.records)[kept.at]
+    if y.ndim == 1 and not y.is_floating_point():
+        names = train.records.classes or tuple(map(str, range(int(train.records.y.max()) + 1)))
+        features[train.labels[0]] = datasets.ClassLabel(names=[str(n) for n in names])
+        columns[train.labels[0]] = y.tolist()
+    else:
+        for name, values in zip(train.labels, y.reshape(len(y), -1).T.tolist(), strict=True):
+            features[name] = datasets.Value("float64")
+            columns[name] = values
+    return datasets.Dataset.from_dict(columns, features=datasets.Features({k: features[k] for k in columns}))
+
+
+def _picture(train: Source, i: int) -> dict[str, Any]:
+    content, suffix = file_of(train, i)
+    given = train.inputs[i]
+    return {"bytes": content, "path": given.name if isinstance(given, Path) else f"{train.id(i) or i}{suffix}"}
+
+
+def _is_picture(values: list[Any]) -> bool:
+    return bool(values) and isinstance(values[0], dict)
+
+
+def _typed(column: Any, plain: bool) -> list[Any]:
+    """Numbers where all of a CSV's words are numbers; ids and texts stay words."""
+    import pandas as pd
+
+    if column.dtype.kind in "biuf":
+        return column.tolist()
+    words = [None if v is None or v is pd.NA or v != v else v for v in column.tolist()]
+    if not plain and all(isinstance(v, str) for v in words):
+        try:
+            found: Any = pd.to_numeric(column)
+            return found.tolist() if any(words) else words
+        except (ValueError, TypeError):
+            return words
+    if len({type(v) for v in words if v is not None}) > 1:
+        return [None if v is None else str(v) for v in words]
+    return [v.item() if isinstance(v, np.generic) else v for v in words]

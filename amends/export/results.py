@@ -1,0 +1,91 @@
+"""What a tracker is told of a run: settings, numbers, the curve, and the files worth keeping."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from amends.errors import RunMismatch, first_line
+from amends.runs import DONE, Run
+
+PROJECT = "amends"
+FILES = ("report.html", "causes.csv", "metrics.json", "curve.csv", "run.toml")
+MEASURED = ("query", "holdout", "remaining", "overall")
+COUNTED = ("fixed", "newly_broken", "removed")
+
+
+def parameters(run: Run) -> dict[str, Any]:
+    """The config as flat keys, what the run was made with, and how large its sets were."""
+    about = run.about["run"]
+    found = {f"run.{k}": about[k] for k in ("seed", "rule", "device", "amends", "torch") if k in about}
+    found |= {f"data.{name}.n": row["n"] for name, row in run.about.get("data", {}).items()}
+    return found | dict(_flat(run.about.get("config", {})))
+
+
+def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def measured(run: Run) -> dict[str, float]:
+    """Shares before and after, and counts; nothing where nothing was treated yet."""
+    if run.state != DONE:
+        return {}
+    metrics = run.metrics
+    shares = {
+        f"{name}/{when}": metrics[name][when]
+        for name in MEASURED if metrics.get(name) for when in ("before", "after")
+    }  # fmt: skip
+    found = shares | {name: metrics.get(name) for name in COUNTED}
+    return {k: float(v) for k, v in found.items() if v is not None}
+
+
+def verdict(run: Run) -> str:
+    return str(run.metrics.get("verdict", "")) if run.state == DONE else run.state
+
+
+def curve(run: Run) -> list[tuple[int, dict[str, float]]]:
+    """How many were removed, and what was measured then, by whose choice; in rising order."""
+    path = run.folder / "curve.csv"
+    if not path.exists():
+        return []
+    steps: dict[int, dict[str, float]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file, strict=True):
+                at = steps.setdefault(int(row["removed"]), {})
+                by = re.sub(r"[^\w.-]", "_", row["by"])
+                numbers = {k: float(row[k]) for k in row if k not in ("by", "removed", "refits") and row[k]}
+                at |= {f"curve/{by}/{k}": v for k, v in numbers.items() if math.isfinite(v)}
+    except (KeyError, TypeError, ValueError, csv.Error) as e:
+        raise RunMismatch(f"a row cannot be read ({first_line(e)}); {path}; make the run again") from None
+    return sorted(steps.items())
+
+
+def files(run: Run) -> list[Path]:
+    """The report, the causes and the rest that is there."""
+    return [run.folder / name for name in FILES if (run.folder / name).is_file()]
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Settings that a library reads from the environment alone, for as long as it is used."""
+    before = {k: os.environ.get(k) for k in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

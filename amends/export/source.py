@@ -1,0 +1,215 @@
+"""Train as the user has it: the table, the texts, the image files, before anything was made of them for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.data import formats
+from amends.data.examples import examples
+from amends.data.formats.pictures import Pictures
+from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw
+from amends.data.formats.tables import IMAGES, TEXTS
+from amends.data.inputs import leaves
+from amends.data.read import read
+from amends.data.records import Records
+from amends.data.views import LABELS
+from amends.errors import BadInput, RunMismatch
+from amends.hashes import set_hash
+from amends.job import train_of
+from amends.looks import kind_of, pictures_in, text_column
+from amends.runs import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAMES = ({"input_ids", "attention_mask", "token_type_ids", "pixel_values"}, set())  # inputs among named columns
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """All of train. An input is a file, the bytes of one, an array [C, H, W], a text, or a row of numbers.
+
+    `table` holds the user's own columns, a text or path among them, and the labels in the user's words; it is
+    `whole` when it holds the inputs too.
+    """
+
+    kind: str
+    inputs: Any
+    records: Records
+    table: pd.DataFrame
+    labels: tuple[str, ...]  # their columns in the table
+    whole: bool
+    input: str | None = None  # the column that holds the text, or the path of the image
+    folder: Path | None = None  # what those paths count from
+    hub: Any = None  # a Hugging Face dataset, which is handed on as it is
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def where(self) -> str:
+        return self.records.where or "train"
+
+    def image(self, i: int) -> Tensor:
+        """Example i as a picture [1|3, H, W]."""
+        given = self.inputs[i]
+        if isinstance(given, Tensor):
+            return given
+        return Pictures(Raw(IMAGE, [given], None, f"{self.where}[{i}]"), None, False)[0]
+
+    def id(self, i: int) -> str | None:
+        ids = self.records.columns.get("id")
+        return None if ids is None else str(ids[i])
+
+    def needs(self, kind: str, to: str, instead: str) -> None:
+        if self.kind != kind:
+            raise BadInput(f"train holds no {kind}s but {self.kind}s, which {to} cannot show; {self.where}; {instead}")
+
+
+def source(run: Run, data: Any = None) -> Source:
+    """What the run was made with: `data` where it is given, otherwise what its config names."""
+    return _given(run, data) if data is not None else _on_disk(run)
+
+
+def _same(run: Run, train: Records) -> bool:
+    return run.about["data"]["train"]["sha256"] == set_hash(train.x, train.y)
+
+
+def _on_disk(run: Run) -> Source:
+    path, keys = train_of(run.config)
+    train = read(path, **keys)
+    run.same_as({"train": set_hash(train.x, train.y)})
+    columns = {k: keys.get(k) for k in ("split", "label", "image", "text", "features", "id")}
+    ready = "transform" in keys or "encode" in keys
+    target = keys.get("target", "class")
+    asked = Asked(**columns, classes=tuple(train.classes if target == "class" else ()), target=target, encoded=ready)
+    name = keys.get("format") or formats.guess(path)
+    raw = formats.raw(path, name, asked)
+    file = Path(raw.where)
+    if name == "huggingface" and (file / "state.json").exists():
+        from datasets import load_from_disk
+
+        hub: Any = load_from_disk(str(file))
+        return _tabular(hub.with_format("arrow")[:].to_pandas(), raw, train, asked, file, hub)
+    if name in ("csv", "parquet"):
+        return _tabular(_table(file, name), raw, train, asked, file.parent)
+    return _made_up(raw, train, file if file.is_dir() else file.parent)
+
+
+def _table(file: Path, name: str) -> pd.DataFrame:
+    """A CSV word for word, nothing in it taken for a number."""
+    import pandas as pd
+
+    if name == "parquet":
+        return pd.read_parquet(file)
+    return pd.read_csv(file, sep="\t" if ".tsv" in file.suffixes else ",", dtype=str, keep_default_na=False)
+
+
+def _tabular(table: pd.DataFrame, raw: Raw, train: Records, asked: Asked, folder: Path, hub: Any = None) -> Source:
+    """The user's table, all of it that fits into one."""
+    table = table.rename(columns=str)
+    labels = () if asked.target == "tokens" else _labels(table, asked)
+    known = {IMAGE: (asked.image, IMAGES), TEXT: (asked.text, TEXTS)}.get(raw.kind)
+    found = None if known is None else known[0] or next((c for c in known[1] if c in table and c not in labels), None)
+    nested = [c for c in table if _is_nested(table[c])]
+    whole = not nested
+    return Source(raw.kind, raw.inputs, train, table.drop(columns=nested), labels, whole, found, folder, hub)
+
+
+def _is_nested(column: Any) -> bool:
+    return isinstance(next(iter(column.dropna()), None), np.ndarray | list | Mapping | bytes)
+
+
+def _labels(table: pd.DataFrame, asked: Asked) -> tuple[str, ...]:
+    if asked.label is not None:
+        return (asked.label,) if isinstance(asked.label, str) else tuple(asked.label)
+    return (next(c for c in LABELS if c in table.columns),)
+
+
+def _made_up(raw: Raw, train: Records, folder: Path, column: str | None = None) -> Source:
+    """A table for what has none on disk: the user's columns, the numbers of a row, and the label."""
+    import pandas as pd
+
+    table = pd.DataFrame({str(k): v for k, v in raw.columns.items()}, index=range(len(train)))
+    flat = raw.kind == ROW and np.ndim(raw.inputs) == 2
+    if raw.kind == TEXT and column is None:
+        column, table["text"] = "text", list(raw.inputs)
+    elif raw.kind == IMAGE and isinstance(raw.inputs[0], Path):
+        column = next((c for c in IMAGES if c in table.columns), None)
+    words: dict[str, Any] = label_words(train.y, train)
+    if flat:
+        names = raw.features or [f"x{i}" for i in range(np.shape(raw.inputs)[1])]
+        words = dict(zip(names, np.asarray(raw.inputs).T, strict=True)) | words
+    table = pd.concat([table.drop(columns=[c for c in words if c in table.columns]),
+                       pd.DataFrame(words, index=table.index)], axis=1)  # fmt: skip
+    labels, whole = tuple(label_words(train.y[:1], train)), flat or column is not None
+    pictures = pictures_in(torch.as_tensor(np.asarray(raw.inputs))) if raw.kind == ROW else None
+    if pictures is not None:
+        return Source(IMAGE, pictures, train, table, labels, whole, column, folder)
+    return Source(raw.kind, raw.inputs, train, table, labels, whole, column, folder)
+
+
+def label_words(y: Tensor, train: Records) -> dict[str, list[Any]]:
+    """Targets as columns a person reads: a class by its name, a number, a column of 0 and 1 for each label."""
+    if y.ndim > 1 and not y.is_floating_point():  # tokens, which are the text itself
+        return {}
+    if y.ndim == 1 and y.is_floating_point():
+        return {"label": y.tolist()}
+    if y.ndim == 1:
+        return {"label": [train.classes[k] if 0 <= k < len(train.classes) else k for k in y.tolist()]}
+    flat = y.reshape(len(y), -1)
+    if flat.shape[1] == 1:
+        return {"label": flat[:, 0].tolist()}
+    several = len(train.classes) == flat.shape[1]
+    names = train.classes if several else [f"label_{i}" for i in range(flat.shape[1])]
+    rows = flat.long() if several else flat
+    return {str(name): rows[:, i].tolist() for i, name in enumerate(names)}
+
+
+def _given(run: Run, data: Any) -> Source:
+    """What a caller has in Python: its own table where it is one."""
+    train = _records(run, data)
+    found = examples(train, "train")
+    kind, text = kind_of(found), text_column(found)
+    folder = Path(train.where) if train.where else Path()
+    folder = folder if folder.is_dir() else folder.parent
+    inputs: Any = leaves(train.x)[0]
+    if kind == TEXT:
+        inputs = train.columns[text]
+    elif kind == IMAGE:
+        inputs = _files(train, folder) or pictures_in(train.x)
+    raw = Raw(kind, inputs, None, train.where, train.columns, train.classes, train.features)
+    asked = Asked(text=text if kind == TEXT else None)
+    if hasattr(data, "column_names") and hasattr(data, "to_pandas"):
+        return _tabular(data.with_format("arrow")[:].to_pandas(), raw, train, asked, folder, data)
+    if hasattr(data, "to_csv") and hasattr(data, "columns"):
+        return _tabular(data.reset_index(drop=True), raw, train, asked, folder)
+    return _made_up(raw, train, folder, text if kind == TEXT else None)
+
+
+def _records(run: Run, data: Any) -> Records:
+    """As the run saw it; which of named columns were inputs is tried, for the model is not here to say."""
+    for names in NAMES:
+        seen = data if isinstance(data, Records) else examples(data, "train", accepts=names)
+        x, y = seen.x, seen.y if seen.y.is_floating_point() else seen.y.long()
+        where = data.where if isinstance(data, Records) else ""
+        found = Records(x, y, seen.columns, seen.classes, seen.features, where=where)
+        if _same(run, found):
+            return found
+    raise RunMismatch(f"train is not what this run was made with; {run.folder}; pass the set it was made from")
+
+
+def _files(train: Records, folder: Path) -> list[Path] | None:
+    """The image files, where a column names them and all are there."""
+    column = next((c for c in IMAGES if c in train.columns), None)
+    if column is None:
+        return None
+    files = [folder / str(p) for p in train.columns[column]]
+    return files if all(f.is_file() for f in files) else None

@@ -1,0 +1,54 @@
+"""A run for TensorBoard: event files with numbers and the curve, and the report beside them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from amends.errors import BadInput
+from amends.export.decisions import decisions
+from amends.export.files import Exported, as_run, place, write_folder
+from amends.export.results import curve, files, measured, parameters, verdict
+from amends.runs import Run
+
+SHOWN = 50  # causes in the text panel; causes.csv lies beside it
+COLUMNS = ("rank", "id", "index", "score", "given", "predicted", "suggested", "group", "decision")
+
+
+def to_tensorboard(run: Any, out: Any = None) -> Exported:
+    """A log folder: scalars before and after, the curve over how many were removed, settings and the strongest
+    causes as text. TensorBoard has no files of its own kind, so report.html and causes.csv lie beside them."""
+    run = as_run(run)
+    target = place(run, "tensorboard", out)
+    try:
+        from torch.utils.tensorboard.writer import SummaryWriter
+    except ImportError as e:
+        raise BadInput("tensorboard is not installed; tensorboard; pip install 'amends[tensorboard]'") from e
+    counted: list[int] = []
+
+    def fill(made: Path) -> None:
+        with SummaryWriter(str(made)) as log:
+            counted.append(_log(log, run))
+        for path in files(run):
+            shutil.copyfile(path, made / path.name)
+
+    write_folder(target, fill)
+    return Exported("tensorboard", target, counted[0], f"look at it with tensorboard --logdir {target}")
+
+
+def _log(log: Any, run: Run) -> int:
+    log.add_text("verdict", verdict(run), 0)
+    log.add_text("settings", _markdown([("setting", "value"), *parameters(run).items()]), 0)
+    frame = decisions(run, SHOWN)
+    log.add_text("causes", _markdown([COLUMNS, *frame[list(COLUMNS)].itertuples(index=False)]), 0)
+    numbers = [(name, value, 0) for name, value in measured(run).items()]
+    numbers += [(name, value, step) for step, row in curve(run) for name, value in row.items()]
+    for name, value, step in numbers:
+        log.add_scalar(name, value, step)
+    return len(numbers)
+
+
+def _markdown(rows: list[Any]) -> str:
+    lines = ["| " + " | ".join(str(v).replace("|", "\\|").replace("\n", " ") for v in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
