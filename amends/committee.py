@@ -23,6 +23,7 @@ from amends.editors.tangent import Linearised
 from amends.errors import AmendsError, BadInput
 from amends.evaluation import predicted, right
 from amends.factor import Factor
+from amends.likelihoods import Likelihood, probability
 from amends.methods import Method
 from amends.params import LARGE, count
 from amends.posteriors import Posterior
@@ -204,25 +205,36 @@ def _halves(named: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarr
 
 def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Factor) -> Trial:
     """Of the labels, under the edited model; along a tangent, as far as it does most good."""
-    moves = []
-    for data in (failures, judges):
-        start, end = (p.rows(data.outputs).mean(0) for p in (q, after))
-        moves.append((data, start, end - start))
     sizes = (1.0,)
     if isinstance(after, Linearised):
-        unit = float(moves[0][2].abs().mean()) or 1.0
+        lengths = [(float(move.abs().double().sum()), move.numel()) for _, _, move in _moves(q, after, failures)]
+        unit = sum(total for total, _ in lengths) / max(1, sum(n for _, n in lengths)) or 1.0
         sizes = tuple(size / unit for size in SIZES)
-    found = [tuple(_probability(data, start + size * move) for data, start, move in moves) for size in sizes]
-    return max((Trial(*pair) for pair in found), key=lambda trial: trial.balanced)
+    pairs = zip(*(_shares(q, after, data, sizes) for data in (failures, judges)), strict=True)
+    return max((Trial(*pair) for pair in pairs), key=lambda trial: trial.balanced)
 
 
-def _probability(data: Factor, outputs: Tensor) -> np.ndarray:
-    """Of each target, relative to the most its likelihood can give: a share from 0 to 1."""
-    if not len(data):
-        return np.zeros(0)
-    likelihood = data.network.likelihood
-    y = data.examples.y.to(outputs.device, outputs.dtype if data.examples.y.is_floating_point() else None)
-    below = likelihood(outputs, y) - likelihood.ceiling(data.examples.y).to(outputs)
+def _shares(q: Posterior, after: Posterior, data: Factor, sizes: tuple[float, ...]) -> list[np.ndarray]:
+    """The probability of every target, for each size of the edit."""
+    found: list[list[np.ndarray]] = [[np.zeros(0)] for _ in sizes]
+    for y, start, move in _moves(q, after, data):
+        for parts, size in zip(found, sizes, strict=True):
+            parts.append(_probability(data.network.likelihood, start + size * move, y))
+    return [np.concatenate(parts) for parts in found]
+
+
+def _moves(q: Posterior, after: Posterior, data: Factor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Targets, outputs and how far the edit moves them, one batch after the other."""
+    for _, x, y, _ in data.tiles():
+        start, end = (p.rows(lambda theta, x=x: data.network.outputs(theta, x)).mean(0) for p in (q, after))
+        yield y, start, end - start
+
+
+def _probability(likelihood: Likelihood, outputs: Tensor, y: Tensor) -> np.ndarray:
+    """Of each target, relative to the most its likelihood can give: a share from 0 to 1. Of a sequence,
+    that of its typical token."""
+    below = likelihood(outputs, y.to(outputs.dtype) if y.is_floating_point() else y)
+    below = below - likelihood.ceiling(y).to(outputs)
     if not below.isfinite().all():
         raise BadInput("the edited model's outputs are not finite; default; choose a method by name")
-    return below.clamp(max=0).double().exp().cpu().numpy()
+    return probability(likelihood, below.clamp(max=0), y).cpu().numpy()

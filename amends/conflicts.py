@@ -1,7 +1,8 @@
 """Which failures a training example pulls against, pair by pair.
 
 The gradient dot product of the last linear layer: −(a_z·a_f + 1)(g_z·g_f), with a the layer's
-input and g the gradient of log p at its output. Positive when learning z lowers log p(f). It is
+input and g the gradient of log p at its output; of a sequence the same summed over its places, to the
+precision of a random projection. Positive when learning z lowers log p(f). It is
 there to show a person examples side by side; scores come from the edit.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from amends.curvature.last import last_layer
+from amends.curvature.last import last_gradients
 from amends.evaluation import by_name
 from amends.factor import Factor
 from amends.params import Params
@@ -21,7 +22,7 @@ def conflicts(train: Factor, failures: Factor, theta: Params, most: int = 5) -> 
     """For each training example the positions of the failures it conflicts with, strongest first."""
     if not len(train) or not len(failures):
         return [[] for _ in range(len(train))]
-    (az, gz), (af, gf) = last_layer(train, theta), last_layer(failures, theta)
+    (az, gz), (af, gf) = last_gradients(train, theta), last_gradients(failures, theta)
     found: list[list[int]] = []
     step = max(1, CHUNK // len(failures))
     for start in range(0, len(train), step):

@@ -11,7 +11,7 @@ import torch
 
 from amends.errors import at_least
 from amends.factor import Factor
-from amends.likelihoods import Categorical
+from amends.likelihoods import Categorical, asked
 from amends.params import Params
 from amends.prepare import entry, prepare
 
@@ -29,18 +29,17 @@ def failing(model: Any, data: Any, *, likelihood: Any = None, device: Any = None
 
 def right(data: Factor, theta: Params) -> np.ndarray:
     """Whether each example is predicted right, in order."""
-    outputs = data.outputs(theta)
-    if not len(data):
-        return np.zeros(0, dtype=bool)
-    return data.network.likelihood.right(outputs, data.examples.y.to(outputs.device)).cpu().numpy()
+    network = data.network
+    found = data.map(lambda x, y: network.likelihood.right(network.outputs(theta, x), y))
+    return found.bool().cpu().numpy()
 
 
 def predicted(data: Factor, theta: Params) -> np.ndarray:
     """The class, the labels or the value the model gives each example."""
-    outputs = data.outputs(theta)
     if not len(data):
         return np.zeros(0, dtype=np.int64)
-    return _numbers(data.network.likelihood.decide(outputs))
+    network = data.network
+    return _numbers(data.map(lambda x, y: asked(network.likelihood, y).decide(network.outputs(theta, x))))
 
 
 def given(data: Factor) -> np.ndarray:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
 from amends.conflicts import conflicts, groups
 from amends.evaluation import labels, predicted
+from amends.factor import Factor
 from amends.influence import Influence
+from amends.likelihoods import probability
+from amends.likelihoods.tokens import NONE
 from amends.params import Params
 
 COLUMNS = [
@@ -28,7 +33,8 @@ def causes_frame(
     """Rows of train in `order`. `after` is the repaired model; without it, the edited one.
 
     `suggested` is the label the model leans to once the failures are inserted; `conflicts_with`
-    holds positions in the failures, strongest first; `group` is that of the first of them. The user's own
+    holds positions in the failures, strongest first; `p_given` of a sequence is that of its typical token (the
+    geometric mean); `group` is that of the first of them. The user's own
     columns come last, as `own_...` where one has a name of ours; a column `id` is the id shown.
     """
     part, theta = influence.train[order], influence.start.mean
@@ -49,8 +55,8 @@ def causes_frame(
             "given": _values(labels(part)),
             "predicted": _values(labels(part, theta)),
             "predicted_after": _values(labels(part, then)),
-            "p_given": np.exp(influence.before[order]),
-            "p_given_after": part.per_example(then).double().exp().cpu().numpy(),
+            "p_given": _probability(part, torch.as_tensor(influence.before[order])),
+            "p_given_after": _probability(part, part.per_example(then)),
             "suggested": _values(labels(part, leaning)),
             "group": [named[p[0]] if p else "" for p in pairs],
             "conflicts_with": [[int(ids[j]) for j in p] for p in pairs],
@@ -62,9 +68,15 @@ def causes_frame(
     return pd.concat([frame, pd.DataFrame(theirs, index=frame.index)], axis=1) if theirs else frame
 
 
+def _probability(part: Factor, log_p: Tensor) -> np.ndarray:
+    return probability(part.network.likelihood, log_p.cpu(), part.examples.y.cpu()).numpy()
+
+
 def _values(array: np.ndarray) -> list | np.ndarray:
-    """One entry a row: numbers as they are, vectors as lists."""
+    """One entry a row: numbers as they are, vectors as lists, of sequences the tokens that are asked."""
     if array.ndim == 1:
         return array
+    if array.ndim == 2 and array.dtype.kind == "i" and (array == NONE).any():
+        return [row[row != NONE].tolist() for row in array]
     flat = array.reshape(len(array), array[:1].size)
     return flat[:, 0] if flat.shape[1] == 1 else flat.tolist()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from amends.errors import BadInput, NonFinite, at_least, first_line
 from amends.factor import Factor
+from amends.likelihoods import Tokens, probability
 
 SALT = 20221  # so that a data set made with the same seed does not share its draws
 
@@ -29,7 +30,8 @@ class SelfConfidence:
 
     `probability` is that of the given label, one each, from a model that did not train on the
     example: cross-validated, as cleanlab advises, since a model is sure of what it has memorised.
-    Without it, the model's own. Other targets than classes: p over the highest it could be.
+    Without it, the model's own. Other targets than classes: p over the highest it could be; of sequences,
+    that of the typical token.
     """
 
     probability: Any = None
@@ -47,6 +49,8 @@ class SelfConfidence:
         family = train.network.likelihood.family  # a caller's own loss need not be a log-probability
         log_p = replace(train, network=replace(train.network, likelihood=family)).per_example(train.network.params)
         below = log_p.double() - family.ceiling(train.examples.y).to(log_p.device)
+        if isinstance(family, Tokens):
+            return 1 - probability(family, below, train.examples.y)
         return -torch.expm1(below.clamp(max=0))
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.backprop import general_grads
-from amends.curvature.kinds import Empirical, Kind, check_measure
+from amends.curvature.kinds import Empirical, Kind, by_row, check_measure
 from amends.errors import OutOfMemory
 from amends.factor import Factor
 from amends.params import Params, count, flatten, unflatten
@@ -118,7 +118,7 @@ class Dense:
             with torch.no_grad():
                 outputs = network.outputs(theta, x)
             for u in probe(outputs, y, at):
-                grads = general_grads(network, theta, x, u * w.abs().sqrt()[:, None], tuple(theta))
+                grads = general_grads(network, theta, x, by_row(u, w.abs().sqrt()), tuple(theta))
                 rows = torch.cat([grads[k].flatten(1) for k in theta], 1)
                 total += rows.T @ rows
         return DensePrecision(total, theta, self.prior, self.damping)

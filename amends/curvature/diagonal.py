@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.backprop import Call, Plan, forward, general_grads, plan
-from amends.curvature.kinds import Empirical, Kind, check_measure
+from amends.curvature.kinds import Empirical, Kind, by_row, check_measure
 from amends.curvature.rules import squared
 from amends.factor import Factor
 from amends.params import Params, flatten, zeros_like
@@ -113,7 +113,7 @@ def diagonal(factor: Factor, theta: Params, kind: Kind, layout: Plan | None = No
                     shared[owned.names[own]] = shared.get(owned.names[own], 0) + grad
 
         for u in probe(run.outputs.detach(), y, at):
-            vector = u * root[:, None]
+            vector = by_row(u, root)
             if layout.layers:
                 run.back(vector, receive)
             parts = general_grads(network, theta, x, vector, layout.general) if layout.general else {}

@@ -10,9 +10,10 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.diagonal import diagonal
-from amends.curvature.kinds import GGN, Kind, Sampled
+from amends.curvature.kinds import GGN, Kind, Sampled, by_row
 from amends.errors import NotConverged
 from amends.factor import Factor
+from amends.likelihoods import asked
 from amends.network import transformable
 from amends.params import Params, flatten, plus, scaled, unflatten, zeros_like
 
@@ -122,9 +123,10 @@ def _product(factor: Factor, theta: Params, kind: Kind, vector: Params) -> Param
             along = torch.stack([(p * vector[k]).sum() for k, p in zip(live, pulled, strict=True)]).sum()
             change = torch.autograd.grad(along, u, retain_graph=True)[0]
             if isinstance(kind, GGN):
-                back = network.likelihood.metric(out.detach(), change)
+                back = asked(network.likelihood, y).metric(out.detach(), change)
             else:
-                back = sum(v * (v * change).sum(-1, keepdim=True) for v in probe(out.detach(), y, at))
-            parts = torch.autograd.grad(out, list(live.values()), back * w.abs()[:, None], materialize_grads=True)
+                rows = (by_row(v, (v * change).flatten(1).sum(1)) for v in probe(out.detach(), y, at))
+                back = sum(rows, torch.zeros_like(change))
+            parts = torch.autograd.grad(out, list(live.values()), by_row(back, w.abs()), materialize_grads=True)
         total = {k: t.add_(p) for (k, t), p in zip(total.items(), parts, strict=True)}
     return total

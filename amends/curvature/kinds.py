@@ -15,8 +15,9 @@ from torch import Tensor
 
 from amends.errors import BadInput, at_least
 from amends.factor import Factor
-from amends.likelihoods import Likelihood
+from amends.likelihoods import Likelihood, Tokens, asked
 
+TOKEN_DRAWS = 4  # of each sequence, where curvature is asked for exactly
 Probe = Callable[[Tensor, Tensor, slice], Iterator[Tensor]]
 
 
@@ -31,6 +32,11 @@ def check_measure(kind: Any, prior: Any, damping: Any) -> None:
     at_least("curvature", prior=(prior, 0.0), damping=(damping, 0.0))
     if isinstance(kind, type) or not hasattr(kind, "probe"):
         raise BadInput(f"kind is {kind!r}; curvature; pass an object: GGN(), Empirical() or Sampled()")
+
+
+def by_row(vectors: Tensor, scale: Tensor) -> Tensor:
+    """Every example's vector times its own number, whatever the shape of the outputs."""
+    return vectors * scale.reshape(-1, *[1] * (vectors.ndim - 1))
 
 
 def slope(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -65,10 +71,10 @@ class Sampled:
 
         def vectors(outputs: Tensor, targets: Tensor, at: slice) -> Iterator[Tensor]:
             if not noise:
-                shape = (self.draws, len(factor), *outputs.shape[1:])
-                noise.append(torch.rand(shape, generator=generator, dtype=torch.float64))
+                size = outputs.shape[1:] if outputs.ndim == 2 else (*outputs.shape[1:-1], 1)  # a number for each token
+                noise.append(torch.rand((self.draws, len(factor), *size), generator=generator, dtype=torch.float64))
             for row in noise[0]:
-                labels = likelihood.sample(outputs, row[at].to(outputs.device, outputs.dtype))
+                labels = asked(likelihood, targets).sample(outputs, row[at].to(outputs.device, outputs.dtype))
                 yield slope(likelihood, outputs, labels) / self.draws**0.5
 
         return vectors
@@ -76,9 +82,16 @@ class Sampled:
 
 @dataclass(frozen=True)
 class GGN:
-    """The generalised Gauss-Newton matrix, exact: one backward pass per output."""
+    """The generalised Gauss-Newton matrix, exact: one backward pass per output.
+
+    Of token sequences, whose outputs are far too many, an estimate: the Fisher, which it is equal to,
+    from a few draws of every sequence.
+    """
 
     def probe(self, factor: Factor) -> Probe:
+        if isinstance(factor.network.likelihood.family, Tokens):
+            return Sampled(TOKEN_DRAWS).probe(factor)
+
         def vectors(outputs: Tensor, targets: Tensor, at: slice) -> Iterator[Tensor]:
             yield from factor.network.likelihood.root(outputs).unbind(1)
 

@@ -21,7 +21,7 @@ from amends.curvature import rules
 from amends.curvature.backprop import Call, Owned, Plan, forward, plan
 from amends.curvature.dense import nonnegative
 from amends.curvature.diagonal import DiagonalPrecision, diagonal, normal_like
-from amends.curvature.kinds import Empirical, Kind, check_measure
+from amends.curvature.kinds import Empirical, Kind, by_row, check_measure
 from amends.factor import Factor
 from amends.params import Params, count, flatten, unflatten
 
@@ -234,7 +234,7 @@ class Kronecker:
 
             run = forward(factor.network, theta, x, layers)
             for u in probe(run.outputs.detach(), y, at):
-                run.back(u * w.abs().sqrt()[:, None], receive)
+                run.back(by_row(u, w.abs().sqrt()), receive)
         return tuple(
             Block(Place(len(inputs[o]), o.names["weight"], o.names.get("bias")), inputs[o], grads[o], counts[o])
             for o in layers
@@ -283,7 +283,7 @@ class EKFAC:
         for at, x, y, w in factor.tiles():
             run = forward(factor.network, theta, x, layers)
             for u in probe(run.outputs.detach(), y, at):
-                run.back(u * w.abs().sqrt()[:, None], receive)
+                run.back(by_row(u, w.abs().sqrt()), receive)
         blocks = tuple(
             Corrected(b.place, spectra[o]._replace(values=values[o]))
             for o, b in zip(layers, factored.blocks, strict=True)

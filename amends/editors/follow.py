@@ -34,9 +34,10 @@ class Right:
     evidence: Factor
 
     def __call__(self, posterior: Posterior) -> float:
-        outputs = self.evidence.outputs(posterior.mean)
-        targets = self.evidence.examples.y.to(outputs.device)
-        return float(self.evidence.network.likelihood.right(outputs, targets).double().mean())
+        network, theta = self.evidence.network, posterior.mean
+        return float(
+            self.evidence.map(lambda x, y: network.likelihood.right(network.outputs(theta, x), y)).double().mean()
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from amends.climb import Climber
 from amends.factor import Factor
+from amends.likelihoods import asked
 from amends.params import Params
 from amends.posteriors import Posterior
 
@@ -31,6 +32,8 @@ class Relabel:
 def _as_seen(deleted: Factor, theta: Params) -> Factor:
     """Inserted instead, with the model's own predictions for targets: other evidence, so under other ids."""
     y = deleted.examples.y
-    said = deleted.network.likelihood.decide(deleted.outputs(theta)).to(y.device, y.dtype).reshape(y.shape)
+    network = deleted.network
+    said = deleted.map(lambda x, y: asked(network.likelihood, y).decide(network.outputs(theta, x)))
+    said = said.to(y.device, y.dtype).reshape(y.shape)
     examples = replace(deleted.examples.with_targets(said), ids=-1 - deleted.ids)
     return replace(deleted, examples=examples, weights=-deleted.weights)

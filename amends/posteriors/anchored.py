@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
+from amends.data.examples import Inputs
 from amends.factor import Factor, Term
+from amends.likelihoods import Tokens, asked
 from amends.params import Params
 from amends.posteriors.gaussian import Gaussian
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Factor):
+    """Evidence whose targets are the network's own predictions at `mean`, made anew for every batch: those
+    of sequences, a probability for each token at each place, would not fit into memory."""
+
+    mean: Params = field(default_factory=dict)
+
+    def tiles(self) -> Iterator[tuple[slice, Inputs, Tensor, Tensor]]:
+        for at, x, y, w in super().tiles():
+            with torch.no_grad():
+                belief = asked(self.network.likelihood, y).belief(self.network.outputs(self.mean, x))
+            yield at, x, belief, w
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +55,12 @@ class Anchored:
         if self.inputs is not None:
             held = self.inputs.without(factor.deleted.ids)
             family = held.network.likelihood.family  # a caller's own loss need not know soft targets
-            belief = family.belief(held.outputs(self.mean))
-            network = replace(held.network, likelihood=family)
-            terms.append(replace(held, network=network, examples=held.examples.with_targets(belief)))
+            held = replace(held, network=replace(held.network, likelihood=family))
+            if isinstance(family, Tokens):
+                terms.append(Held(held.network, held.examples, held.weights, held.batch, self.mean))
+            else:
+                belief = family.belief(held.outputs(self.mean))
+                terms.append(replace(held, examples=held.examples.with_targets(belief)))
         if self.gaussian is not None:
             terms.append(self.gaussian.times(factor)[0])
         return terms

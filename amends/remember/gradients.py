@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from amends.curvature.backprop import general_grads
-from amends.errors import at_least
+from amends.errors import BadInput, at_least
 from amends.factor import Factor
-from amends.likelihoods import Categorical
+from amends.likelihoods import Categorical, Tokens
 from amends.params import Params
 from amends.posteriors import Orthogonal
 
@@ -38,6 +38,8 @@ class Gradients:
 
     def of(self, some: Factor, theta: Params) -> tuple[Tensor, np.ndarray]:
         """Rows ∇f and the id each belongs to."""
+        if isinstance(some.network.likelihood.family, Tokens):
+            raise BadInput("a sequence has too many outputs for a basis of their gradients; ogd; use ewc or functional")
         rows, ids = [], []
         labelled = isinstance(some.network.likelihood.family, Categorical)
         for at, x, y, _ in some.tiles():
