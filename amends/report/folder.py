@@ -19,6 +19,13 @@ from amends.errors import BadInput, DiskError, RunMismatch, first_line
 
 DONE, IDENTIFIED = "done", "identified"
 ROWS = 1000  # of the causes that are kept in memory
+COLUMNS = {
+    "curve.csv": ("by", "removed"),
+    "causes.csv": (
+        "index", "score", "given", "suggested", "predicted", "predicted_after", "p_given", "p_given_after",
+        "conflicts_with", "decision",
+    ),
+}  # fmt: skip
 PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]+\Z")
 NEEDED: dict[str, type | tuple[type, ...]] = {
     "verdict": str, "reason": str, "query": dict, "holdout": dict, "overall": dict, "intervals": dict, "changes": dict,
@@ -163,8 +170,9 @@ def _csv(path: Path, most: int, wanted: Callable[[Any], bool] | None = None) -> 
         total = len(first) + sum(1 for _ in rows)
     except csv.Error as e:
         raise RunMismatch(f"{path.name} is damaged ({first_line(e)}); {path}; make the run again") from e
-    if not table.fieldnames:
-        raise RunMismatch(f"{path.name} is empty; {path}; make the run again")
+    missing = [name for name in COLUMNS[path.name] if name not in (table.fieldnames or ())]
+    if missing:
+        raise RunMismatch(f"there is no column {missing[0]}; {path}; put it back, or make the run again")
     return first, total
 
 
