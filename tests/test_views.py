@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,6 +71,7 @@ def tuned(train, seed=0, **more):
 @pytest.mark.parametrize("draw", DRAWS)
 def test_fine_tuning_uses_it_and_repeats_itself(draw):
     shaken = Shaken(DRAWS[draw])
+    random.seed(4), np.random.seed(4), torch.manual_seed(4)
     states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
     one = tuned(views((X, Y), shaken))
     assert random.getstate() == states[0]
@@ -151,6 +153,8 @@ def test_rows_find_their_view_however_sets_are_cut_and_joined():
     kept = d + (-d[[0, 1]])
     assert kept.examples.anew(0).x[:, 0].tolist() == [12, 13, 14, 15]
     assert c.anew(0) is c
+    alone = replace(a, training=None)  # the same inputs, without the view
+    assert (alone[[2]] + a[[3]]).anew(0).x[:, 0].tolist() == [0, 13]
     part = Records(x, y, training=numbered(30))[[5, 1]]
     assert examples(part, "train").anew(0).x[:, 0].tolist() == [35, 31]
 
@@ -209,9 +213,16 @@ def test_random_sets_are_noticed(draw):
     assert told[0].filename == __file__
 
 
+class Unreadable:
+    """Something that is no number and cannot be compared."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("no array")
+
+
 def test_steady_sets_raise_no_alarm_and_are_read_once():
     still = Shaken(DRAWS["torch"], 0.0)
-    odd = [({"a": torch.tensor([1.0]), "b": object()}, 0)]
+    odd = [({"a": torch.tensor([1.0]), "b": Unreadable()}, 0)]
     missing = [(torch.tensor([float("nan"), 1.0]), 1)] * 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -48,9 +48,8 @@ def _frombuffer(data: Any, kind: Kind, shape: Any, order: Any) -> Array:
     return made
 
 
-def _encode(text: str, codec: str = "latin1") -> bytes:
-    if codec != "latin1" or not isinstance(text, str):
-        raise pickle.UnpicklingError(f"text in {codec}")
+def _encode(text: str, codec: Any = None) -> bytes:
+    """How python 3 writes bytes for python 2; whatever the codec asked for."""
     return text.encode("latin1")
 
 
