@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from amends.algorithm import Repair, removal, repair, search
+from amends.algorithm import Repair, loss_allowed, removal, repair, search
 from amends.errors import BadInput, RunMismatch
 from amends.job import Job
 from amends.prepare import prepare
@@ -78,10 +78,10 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
 def _check(job: Job) -> None:
     """What only the second half looks at, before the first is begun."""
     removal(job.repairing["remove"], len(job.train))
-    if job.keep:
-        prepare(
-            job.loaded.model, job.likelihood, None, 1, train=job.train, **{f"keep.{k}": v for k, v in job.keep.items()}
-        )
+    loss_allowed(job.config.repair("floor"))
+    keep = {f"keep.{name}": data for name, data in job.keep.items()}
+    if keep:
+        prepare(job.loaded.model, job.likelihood, None, 1, train=job.train, **keep)
 
 
 def free(out: Path) -> None:
