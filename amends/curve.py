@@ -148,6 +148,11 @@ def sizes(n: int, most: int) -> list[int]:
     return sorted({min(max(1, round(s * n)), most) for s in SHARES if most > 0})
 
 
+def overall(point: CurvePoint, failures: float) -> float:
+    """Query and guard together, weighed by the share of the failures among all the user gave."""
+    return point.query if point.guard is None else failures * point.query + (1 - failures) * point.guard
+
+
 @dataclass(frozen=True)
 class Rule:
     """What a size must leave right of the guard and of each set to keep, and by how much the whole of
@@ -159,9 +164,7 @@ class Rule:
     nothing: CurvePoint
 
     def overall(self, point: CurvePoint) -> float:
-        if point.guard is None:
-            return point.query
-        return self.failures * point.query + (1 - self.failures) * point.guard
+        return overall(point, self.failures)
 
     def safe(self, point: CurvePoint) -> bool:
         """On average over the fits, and in the first, which is the one that would be handed back."""

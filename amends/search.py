@@ -1,4 +1,5 @@
-"""How many to remove, and whether to learn from the failures as well: chosen without what judges."""
+"""How to forget, how many to remove, and whether to learn from the failures as well: chosen without
+what judges."""
 
 from __future__ import annotations
 
@@ -6,23 +7,37 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import torch
 
 from amends.conflicts import groups
-from amends.curve import CAUSES, LEARNED, NOTHING_LEARNED, RANDOM, Curve, CurvePoint, Rule, noise, share, sizes
+from amends.curve import (
+    CAUSES,
+    LEARNED,
+    NOTHING_LEARNED,
+    RANDOM,
+    ROUNDING,
+    Curve,
+    CurvePoint,
+    Rule,
+    noise,
+    overall,
+    share,
+    sizes,
+)
 from amends.data.splits import split
-from amends.errors import BadInput
+from amends.errors import AmendsError, BadInput
 from amends.evaluation import predicted
 from amends.factor import Factor
 from amends.influence import Influence
 from amends.methods import Method
-from amends.params import Params
+from amends.params import LARGE, Params, count
 from amends.posteriors import Ensemble, Posterior
 from amends.progress import Progress
 from amends.treatment import again, treated
 from amends.verdict import Floors, floors_of
 
 SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
-REFITS = 3  # of every point of the curve, where a treatment has random numbers
+REFITS = 3  # of every point of the curve, where a treatment has random numbers and the model is not large
 
 
 def alike(a: Factor, b: Factor) -> bool:
@@ -51,7 +66,8 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """How many to remove, and whether to learn from the query as well. Never sees what judges."""
+    """How to forget, how many to remove, and whether to learn from the query as well. Never sees what
+    judges. `others` are treatments to choose from beside `method`."""
 
     found: Influence
     guard: Factor | None
@@ -64,6 +80,7 @@ class Search:
     progress: Progress
     gone: np.ndarray  # what an earlier repair of another group removed, and stays removed
     chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
+    others: tuple[Method, ...] = ()
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -76,16 +93,16 @@ class Search:
         return np.concatenate([order[picked], order[~picked]])
 
     def __call__(self, asked: int | None) -> Made:
+        if self.others:
+            return replace(self, method=self._best(asked), others=())(asked)
         train, start, say = self.found.train, self.found.train.network.params, self.progress.say
         curve = self._curve(self.method)
         say("control: nothing removed")
         points = [curve.nothing()]
         floors = floors_of(points[0].guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
         rule = Rule(floors.guard, floors.keep, self.failures, points[0])
-        counts = [asked]
+        counts = self._counts(asked)
         if asked is None:
-            harmful = int((self.found.scores[self.order] > 0).sum())
-            counts = sizes(len(train), min(harmful, len(self.order) - 1))
             say("trying how many to remove")
             points += curve.causes(counts, rule.good)
             chosen = rule.smallest(points[1:])
@@ -139,9 +156,37 @@ class Search:
             fits.append(replace(self._curve(method), query=query[unseen]).seen(theta))
         return CurvePoint(LEARNED, len(causes), tuple(fits))
 
+    def _counts(self, asked: int | None) -> list[int]:
+        """The sizes of C to try."""
+        if asked is not None:
+            return [asked]
+        harmful = int((self.found.scores[self.order] > 0).sum())
+        return sizes(len(self.found.train), min(harmful, len(self.order) - 1))
+
+    def _best(self, asked: int | None) -> Method:
+        """The treatment that leaves most of query and guard right, in the proportion given, with the middle
+        size gone; the first among equals, and one that refuses is passed over."""
+        counts = self._counts(asked)
+        if not counts:
+            return self.method
+        self.progress.say("trying how to forget")
+        gone, best, least = self.order[: counts[len(counts) // 2]], self.method, -1.0
+        for method in (self.method, *self.others):
+            trying = replace(self, method=method, others=())
+            try:
+                point = CurvePoint(CAUSES, len(gone), (trying._curve(method).fit(gone, 0),))
+            except (AmendsError, torch.OutOfMemoryError):
+                if method is self.method:
+                    raise
+                continue
+            right = overall(point, self.failures)
+            if right > least + ROUNDING:
+                best, least = method, right
+        return best
+
     def _curve(self, method: Method) -> Curve:
         query = self.found.failures
-        refits = REFITS if again(method, 1) is not method else 1
+        refits = REFITS if again(method, 1) is not method and count(query.network.params) < LARGE else 1
 
         def treat(causes: np.ndarray, number: int) -> Params:
             return self._treated(causes, again(method, number), query)

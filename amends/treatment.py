@@ -76,7 +76,7 @@ def treat(
     at = indices(causes, len(data))
     with Progress.shown(progress) as shown:
         if method is None or isinstance(method, Default):
-            method = (method or Default()).treating(whole(seed))
+            method = (method or Default()).treating(whole(seed), len(data))
         after = treated(data, at, given.get("failures"), given.get("remaining"), method, shown)
     network = data.network
     if isinstance(after, Ensemble) and after.centre is None:
@@ -96,8 +96,11 @@ def treated(
     progress: Progress,
     keep: tuple[Factor, ...] = (),
     remembered: Posterior | None = None,
+    floor: float = FLOOR,
 ) -> Posterior:
-    """`treat`, once model and data have been made into evidence; `remembered` where that is done too."""
+    """`treat`, once model and data have been made into evidence; `remembered` where that is done too.
+
+    What comes `first` may cost half of what the guard lets go: the other half is for what follows."""
     if not isinstance(method, Method):
         raise BadInput(f"method is {method!r}; treat; pass one that treats, for example amends.methods.newton()")
     if len(causes) == len(train):
@@ -108,12 +111,13 @@ def treated(
     learned = failures if method.learn else None
     q = method.remember(train, remaining) if remembered is None else remembered
     if method.first is not None:
-        q = q.moved(treated(train, causes, failures, remaining, method.first, progress, keep).mean, forgotten[:0])
+        first = treated(train, causes, failures, remaining, method.first, progress, keep, floor=floor / 2)
+        q = q.moved(first.mean, forgotten[:0])
     watch = None
     if open_ended(method.editor, q, -forgotten):
         kept = [remaining] if remaining is not None and len(remaining) else [train + (-forgotten)]
         inner = Right(failures) if failures is not None and len(failures) else None
-        watch = Guard.since(q, [*kept, *keep], FLOOR, inner)
+        watch = Guard.since(q, [*kept, *keep], floor, inner)
     counter = progress.counter(f"forgetting {len(causes)}")
     after, editor = treatment(q, method.editor, forgotten, watch, learned, counter), method.editor
     for _ in range(FINER_TRIES):

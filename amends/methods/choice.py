@@ -9,7 +9,7 @@ from typing import Any
 
 from amends.climb import LBFGS
 from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once, Part
-from amends.editors import Mode
+from amends.editors import Mode, Step
 from amends.errors import BadInput
 from amends.methods import edits, quick, solvers, treatments
 from amends.methods.base import Method, Scorer
@@ -20,6 +20,11 @@ from amends.ratio import label_part
 from amends.remember import Laplace, Predictions
 
 CURVED = 4000  # examples of D that the curvature of a large model is measured on
+EPOCHS, SEEN = 10, 2**16  # passes over D a treatment makes, unless that is more than so many examples
+MANY = 20_000  # examples from which its batches are larger
+DAMPINGS = (1.0, 10.0)  # of Newton removal, relative to the mean of the curvature
+NEWTON = tuple(2.0**k for k in range(-4, 1))  # its steps on the way to a whole one
+RATES = (1e-4,)  # for large models, whose weights move too far at the usual one
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,25 @@ class Default:
             members["functional + ewc"] = Method(Predictions(held, laplace=Laplace(diagonal)), Mode(shorter))
         return {name: m._replace(mass=1.0, score=label_part) for name, m in members.items()}
 
-    def treating(self, seed: int = 0) -> Method:
-        """Fine-tuning on what is kept."""
-        return fine_tune(seed=seed)
+    def treating(self, seed: int = 0, examples: int = 0) -> Method:
+        """Fine-tuning on what is kept; where `examples` are many, in fewer passes and larger batches."""
+        return _tuned(1e-3, seed, examples)
+
+    def otherwise(self, seed: int = 0, examples: int = 0, large: bool = False) -> tuple[Method, ...]:
+        """What a repair chooses from beside that: Newton removal first, as far as the guard allows, which
+        undoes what was memorised; for a large model, smaller steps."""
+        if large:
+            return tuple(_tuned(rate, seed, examples) for rate in RATES)
+        usual, kronecker = self.treating(seed, examples), Once(Kronecker(GGN()))
+        return tuple(
+            usual._replace(first=Method(Laplace(Damped(kronecker, damping)), Step(sizes=NEWTON)))
+            for damping in DAMPINGS
+        )
+
+
+def _tuned(rate: float, seed: int, examples: int) -> Method:
+    epochs = min(EPOCHS, max(1.0, SEEN / max(1, examples)))
+    return fine_tune(rate, epochs, 64 if examples < MANY else 256, seed=seed)
 
 
 def default() -> Default:
