@@ -13,6 +13,7 @@ import pytest
 
 from amends.errors import BadInput, RunMismatch
 from amends.looks import png
+from amends.report.charts import BOTTOM, HIGH, TOP
 from amends.report.markup import Html, change, probability, share, tag
 from amends.report.matrix import MOST, matrices
 from amends.report.page import LARGEST, report
@@ -212,6 +213,7 @@ def test_points_of_the_curve_are_at_their_height(page, result):
     labels = [t for t in page.all("text", figure) if page.text(t).endswith("%")]
     y = [float(t[1]["y"]) - 4 for t in labels]
     shown = [float(page.text(t).rstrip("%")) / 100 for t in labels]
+    assert (min(y), max(y)) == (TOP, HIGH - BOTTOM)
     slope, start = np.polyfit(y, shown, 1)
     for mark, value in zip(page.all("circle", figure, class_="mark"), at, strict=True):
         assert slope * float(mark[1]["cy"]) + start == pytest.approx(value, abs=1e-3)
@@ -300,6 +302,7 @@ def test_what_changed_is_shown_with_what_the_models_say(page, folder, result):
             look = looks[kind][str(position)]
             assert text == f"{look['label']} said {look['predicted']} → {look['predicted_after']} {kind}[{position}]"
             assert (look["label"] == look["predicted_after"]) == (kind == "failures")
+            assert (look["label"] == look["predicted"]) == (kind == "remaining")
 
 
 def test_near_copies_stand_together(page, folder, result):
