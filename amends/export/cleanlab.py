@@ -45,7 +45,7 @@ def issues(run: Any) -> pd.DataFrame:
             "is_label_issue": known["decision"].reindex(at).isin(["remove", "relabel"]).to_numpy(),
             "label_score": score,
             "given_label": _given(run, known).reindex(at).to_numpy(),
-            "predicted_label": known["predicted"].reindex(at).to_numpy(),
+            "predicted_label": known["predicted"].astype(object).reindex(at).to_numpy(),
         },
         index=pd.Index(at, name="index"),
     )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from amends.errors import BadInput, RunMismatch, first_line
+from amends.export.kept import Kept
 from amends.frames import COLUMNS
-from amends.runs import Run
+from amends.runs import DONE, Run
 from amends.store import read_identified
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
-    """The table of causes as it was written, with decisions as a person has left them in causes.csv; and
-    `harm`, from 0 to 1: the share of train that is less harmful, by rank."""
+    """The table of causes as it was written, with decisions as a person has left them in causes.csv, or
+    relabel where a repair gave another label; and `harm`, from 0 to 1: the share of train that is less
+    harmful, by rank."""
     import pandas as pd
 
     path = run.folder / "causes.parquet"
@@ -28,6 +30,9 @@ def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
         frame["decision"] = said.reindex(frame["index"]).fillna("").to_numpy()
     except (OSError, ValueError, KeyError) as e:  # what pyarrow raises is a ValueError or an OSError
         raise RunMismatch(f"it cannot be read ({first_line(e)}); {path}; make the run again") from None
+    if run.state == DONE:
+        changed = frame["index"].isin(list(Kept.of(run, whole=True).relabelled))
+        frame["decision"] = frame["decision"].mask(changed, "relabel")
     if top is not None and top < 1:
         raise BadInput(f"top is {top}; --top; give a whole number of 1 or more")
     frame["harm"] = 1 - placed(run, frame)

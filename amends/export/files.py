@@ -34,7 +34,7 @@ def as_run(run: Any) -> Run:
 
 def place(run: Run, to: str, out: Any) -> Path:
     """Known before anything is read: where it goes, that nothing is there, and that the run stays as it is."""
-    folder = run.folder.resolve()
+    folder = run.folder if run.folder.name not in ("", "..") else run.folder.resolve()
     target = folder.parent / (folder.name + ENDINGS[to]) if out is None else Path(out)
     outside(run, target)
     if target.exists():

@@ -69,7 +69,7 @@ def _own(train: Source, kept: Kept) -> Any:
 
 def _made(datasets: Any, train: Source, kept: Kept) -> Any:
     table = relabelled(train, kept).iloc[kept.at]
-    columns = {str(c): _typed(table[c], plain=c in (train.input, "id")) for c in table if c not in train.labels}
+    columns = {str(c): _typed(table[c], plain=c in (train.input, train.ids)) for c in table if c not in train.labels}
     if train.kind == IMAGE:
         name = train.input if train.input is not None and train.input != "path" else "image"
         columns[name] = [_picture(train, int(i)) for i in kept.at]

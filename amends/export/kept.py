@@ -25,7 +25,8 @@ class Kept:
     relabelled: Mapping[int, str]
 
     @classmethod
-    def of(cls, run: Run) -> Kept:
+    def of(cls, run: Run, *, whole: bool = False) -> Kept:
+        """From dataset/ of a finished run; BadInput where nothing was removed, unless `whole` is fine too."""
         if run.state != DONE:
             raise BadInput(f"nothing is removed yet; {run.folder}; run amends treat {run.folder} first")
         rows = {name: _rows(run, name) for name in ("removed", "relabelled", "kept")}
@@ -33,7 +34,7 @@ class Kept:
         total = [i for found in at.values() for i in found]
         if sorted(total) != list(range(run.about["data"]["train"]["n"])):
             raise RunMismatch(f"its files do not name each example of train once; {run.folder / 'dataset'}; {_AGAIN}")
-        if not at["removed"] and not at["relabelled"]:
+        if not whole and not at["removed"] and not at["relabelled"]:
             raise BadInput(
                 f"nothing was removed ({run.metrics.get('verdict')}), so cleaned data would be train itself; "
                 f"{run.folder}; use train as it is"
@@ -58,7 +59,7 @@ _AGAIN = "make the run again"
 def target(label: str, train: Records) -> Tensor:
     """A label as relabelled.csv holds it, as the likelihood takes it."""
     try:
-        if train.classes and train.y.ndim == 1 and not train.y.is_floating_point():
+        if label in train.classes and train.y.ndim == 1 and not train.y.is_floating_point():
             return torch.tensor(train.classes.index(label))
         value = torch.tensor(json.loads(label), dtype=train.y.dtype)
         return value.reshape(train.y.shape[1:])

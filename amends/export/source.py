@@ -48,6 +48,7 @@ class Source:
     whole: bool
     input: str | None = None  # the column that holds the text, or the path of the image
     folder: Path | None = None  # what those paths count from
+    ids: str = "id"  # the column of ids, if there is one
     hub: Any = None  # a Hugging Face dataset, which is handed on as it is
 
     def __len__(self) -> int:
@@ -120,7 +121,9 @@ def _tabular(table: pd.DataFrame, raw: Raw, train: Records, asked: Asked, folder
     found = None if known is None else known[0] or next((c for c in known[1] if c in table and c not in labels), None)
     nested = [c for c in table if _is_nested(table[c])]
     whole = not nested
-    return Source(raw.kind, raw.inputs, train, table.drop(columns=nested), labels, whole, found, folder, hub)
+    return Source(
+        raw.kind, raw.inputs, train, table.drop(columns=nested), labels, whole, found, folder, asked.id or "id", hub
+    )
 
 
 def _is_nested(column: Any) -> bool:
