@@ -9,7 +9,7 @@ from typing import Any
 from amends.report.markup import Html, count, join, share, tag
 
 WIDE, HIGH = 420, 286
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 24, 44
+LEFT, RIGHT, TOP, BOTTOM = 54, 14, 24, 44
 LINES = {
     "causes": ("causes", "circle", "causes removed"),
     "random": ("control", "square", "as many at random (control)"),

@@ -140,9 +140,9 @@ def _causes(run: RunFolder, room: gallery.Room) -> Html:
         "Training examples that conflict with the failures, most harmful first. The higher its score, the more of its "
         "likelihood an example loses when the failures are inserted into what the model remembers; suggested is the "
         "label the model then leans to. To conflict with the failures is not yet to have a wrong label: look. Under "
-        "each stand the failures it conflicts with most, with their label and what the model said, before → after."
+        "each stand the failures it conflicts with most, with their label and what the model said"
     )
-    return join([tag("p", kept + words), gallery.causes(run, room)])
+    return join([tag("p", kept + words + (", before → after." if run.done else ".")), gallery.causes(run, room)])
 
 
 def _copies(run: RunFolder, room: gallery.Room) -> Html:
