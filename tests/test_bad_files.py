@@ -83,7 +83,8 @@ ERRORS = {
     "image of nothing": (lambda p: read(broken_image(p, b"")), "image cannot be read .*zz.png"),
     "sixteen bits": (lambda p: read(deep(p)), "more than 8 bits a channel; .*zz.png"),
     "two sizes": (lambda p: read(other_size(p)), r"two shapes, \[3, 8, 8\] and \[3, 5, 8\]; .*zz.png; give size"),
-    "mean of other channels": (lambda p: read(folder(p), mean=[1, 2]), "2 numbers for 3 channels; .*png; give one"),
+    "mean of other channels": (
+        lambda p: read(folder(p), mean=[1, 2]), r"2 numbers for inputs \[3, 8, 8\]; .*png; give one"),
     "std of zero": (lambda p: read(folder(p), std=0), "std above 0"),
     "no such image": (
         lambda p: read(table(p, "image,label\ngone.png,1\n")), r"no such image file; .*t.csv row 0; check the path"),

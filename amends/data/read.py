@@ -19,6 +19,7 @@ from amends.data.records import Records
 from amends.data.targets import TARGETS, targets
 from amends.errors import BadInput, first_line
 
+BLOCK = 4096  # images made into numbers at once
 IGNORED = -100  # a target token that is not to be predicted
 
 
@@ -109,15 +110,13 @@ class Normal:
             raise BadInput(f"mean is {mean}, std is {std}; {raw.where}; give numbers, and a std above 0")
         return cls(*pair)
 
-    def __call__(self, x: Any, where: str) -> Tensor:
-        if not isinstance(x, Tensor) or x.ndim == 0:
-            raise BadInput(f"mean and std cannot be used on a {type(x).__name__}; {where}; normalise in transform")
+    def __call__(self, x: Tensor, where: str) -> Tensor:
+        """Of several examples; channels or columns come second."""
         for given in (self.mean, self.std):
-            if len(given) not in (1, len(x)):
-                raise BadInput(
-                    f"mean or std has {len(given)} numbers for {len(x)} channels; {where}; give one for each"
-                )
-        shape = (-1, *[1] * (x.ndim - 1))
+            if x.ndim < 2 or len(given) not in (1, x.shape[1]):
+                shape = list(x.shape[1:])
+                raise BadInput(f"mean or std has {len(given)} numbers for inputs {shape}; {where}; give one a channel")
+        shape = (1, -1, *[1] * (x.ndim - 2))
         return (x - self.mean.reshape(shape)) / self.std.reshape(shape)
 
 
@@ -139,10 +138,16 @@ class Source:
             return self.encoded([self.inputs[i] for i in range(len(self))])
         if self.raw.kind == TEXT and self.transform is None:
             raise BadInput(f"text is no input for a model; {self.raw.where}; give encode, a tokenizer for example")
-        if isinstance(self.inputs, Tensor) and self.transform is None and self.normal is None:
-            return self.inputs
+        if self.transform is None and isinstance(self.inputs, Tensor):
+            return self.inputs if self.normal is None else self.normal(self.inputs, self.raw.where)
+        if self.transform is None and self.inputs.together:
+            return self._in_blocks()
         items = (self.one(i, self.transform) for i in range(len(self)))
         return _filled(items, self.raw)
+
+    def _in_blocks(self) -> Tensor:
+        parts = [self.inputs.block(start, start + BLOCK) for start in range(0, len(self), BLOCK)]
+        return torch.cat(parts if self.normal is None else [self.normal(part, self.raw.where) for part in parts])
 
     def one(self, i: int, change: Callable[[Any], Any] | None) -> Any:
         """Example i after a transform or an augmentation."""
@@ -152,7 +157,11 @@ class Source:
             given = torch.as_tensor(given) if isinstance(given, np.ndarray) else given
             if not isinstance(given, Tensor | Mapping | tuple):
                 raise BadInput(f"a transform gives a {type(given).__name__}; {self.raw.at(i)}; give tensors")
-        return given if self.normal is None else self.normal(given, self.raw.at(i))
+        if self.normal is None:
+            return given
+        if not isinstance(given, Tensor) or given.ndim == 0:
+            raise BadInput(f"mean and std cannot be used on a {type(given).__name__}; {self.raw.at(i)}; leave them out")
+        return self.normal(given[None], self.raw.at(i))[0]
 
     def _changed(self, change: Callable[[Any], Any], given: Any, i: int) -> Any:
         try:

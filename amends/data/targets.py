@@ -31,15 +31,21 @@ def targets(raw: Raw, asked: Asked) -> tuple[Tensor, tuple[str, ...]]:
 
 
 def _numbers(values: np.ndarray, raw: Raw) -> np.ndarray:
-    rows = [values[i] for i in range(len(values))]
-    for i, row in enumerate(rows):
-        try:
-            ok = bool(np.isfinite(np.asarray(row, dtype=np.float64)).all())
-        except (TypeError, ValueError):
-            ok = False
-        if not ok:
-            raise BadInput(f"label {row!r} is no number; {raw.at(i)}; give numbers")
-    return np.asarray(rows, dtype=np.float64)
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+        bad = np.flatnonzero(~np.isfinite(numbers).reshape(len(numbers), -1).all(1))
+    except (TypeError, ValueError):
+        numbers, bad = values, np.array([i for i, v in enumerate(values) if not _is_number(v)])
+    if len(bad):
+        raise BadInput(f"label {values[bad[0]]!r} is no number; {raw.at(int(bad[0]))}; give numbers")
+    return numbers
+
+
+def _is_number(value: object) -> bool:
+    try:
+        return bool(np.isfinite(np.asarray(value, dtype=np.float64)).all())
+    except (TypeError, ValueError):
+        return False
 
 
 def _classes(values: np.ndarray, raw: Raw, asked: Asked) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -32,21 +32,34 @@ class Pictures:
     def __getitem__(self, i: int) -> Tensor:
         given = self.raw.inputs[i]
         array = given if isinstance(given, np.ndarray) else decoded(given, self.gray, self.raw.at(i))
-        if self.gray and array.shape[0] == 3:
+        return self._floats(array[None])[0]
+
+    @property
+    def together(self) -> bool:
+        """Whether they lie in one array, and need not be taken one by one."""
+        return isinstance(self.raw.inputs, np.ndarray)
+
+    def block(self, start: int, stop: int) -> Tensor:
+        """Several of them at once, where they lie together."""
+        return self._floats(np.asarray(self.raw.inputs[start:stop]))
+
+    def _floats(self, array: np.ndarray) -> Tensor:
+        """[N, C, H, W] as the model sees it."""
+        if self.gray and array.shape[1] == 3:
             array = _gray(array)
-        picture = torch.tensor(array)
-        picture = picture.float() / 255 if picture.dtype == torch.uint8 else picture.to(torch.get_default_dtype())
-        if self.size is not None and tuple(picture.shape[1:]) != self.size:
-            picture = nnf.interpolate(picture[None], self.size, mode="bilinear", antialias=True)[0].clamp(0, 1)
-        return picture
+        pictures = torch.tensor(array)
+        pictures = pictures.float() / 255 if pictures.dtype == torch.uint8 else pictures.to(torch.get_default_dtype())
+        if self.size is not None and tuple(pictures.shape[2:]) != self.size:
+            pictures = nnf.interpolate(pictures, self.size, mode="bilinear", antialias=True).clamp(0, 1)
+        return pictures
 
 
 def _gray(array: np.ndarray) -> np.ndarray:
     """Luma of ITU-R 601; for bytes rounded just as Pillow rounds it."""
     if array.dtype == np.uint8:
-        r, g, b = array.astype(np.int64)
-        return ((19595 * r + 38470 * g + 7471 * b + 32768) >> 16).astype(np.uint8)[None]
-    return np.tensordot(np.array([0.299, 0.587, 0.114], dtype=array.dtype), array, 1)[None]
+        r, g, b = (array[:, c].astype(np.int32) for c in range(3))
+        return ((19595 * r + 38470 * g + 7471 * b + 32768) >> 16).astype(np.uint8)[:, None]
+    return np.einsum("c,nchw->nhw", np.array([0.299, 0.587, 0.114], dtype=array.dtype), array)[:, None]
 
 
 def decoded(given: Any, gray: bool, where: str) -> np.ndarray:
