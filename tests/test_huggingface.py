@@ -15,7 +15,7 @@ from amends.likelihoods import Bernoulli, Categorical, Gaussian, Tokens
 from amends.models import load
 from amends.network import Network
 
-WORDS = "good fine great bad dull poor the film was a story of".split()
+WORDS = ["good", "fine", "great", "bad", "dull", "poor", "the", "film", "was", "a", "story", "of"]
 TINY = {"vocab_size": 20, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
         "max_position_embeddings": 16}  # fmt: skip
 CAUSAL = {"vocab_size": 20, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 16, "bos_token_id": 1,
@@ -201,6 +201,34 @@ def test_every_gradient_of_a_transformer_is_exact(classifier):
         slow = {k: slow[k] + grad[k] ** 2 for k in slow}
     for k in slow:
         torch.testing.assert_close(found[k], slow[k], rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "Llama"])
+def test_every_gradient_of_a_causal_model_is_exact(kind):
+    """Their own linear layers and norms follow rules, tied embeddings are one parameter."""
+    import transformers
+
+    from amends.curvature import Diagonal, Empirical
+    from amends.curvature.backprop import plan
+    from tests.conftest import factor
+
+    config = CAUSAL if kind == "GPT2" else TINY | {"bos_token_id": 1, "eos_token_id": 1, "tie_word_embeddings": True}
+    torch.manual_seed(0)
+    ending = "LMHeadModel" if kind == "GPT2" else "ForCausalLM"
+    model = getattr(transformers, kind + ending)(getattr(transformers, f"{kind}Config")(**config))
+    network = Network.of(model.double(), Tokens())
+    x = torch.randint(0, 20, (5, 6), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(x)
+    mask[::2, 4:] = 0
+    data = factor(network, {"input_ids": x, "attention_mask": mask}, torch.where(mask.bool(), x, -100), batch=3)
+    assert plan(data, network.params).general == ()
+    found = Diagonal(Empirical())(data, network.params).data
+    slow = {k: torch.zeros_like(v) for k, v in network.params.items()}
+    for i in range(5):
+        _, grad = data[i : i + 1].value_and_grad(network.params)
+        slow = {k: slow[k] + grad[k] ** 2 for k in slow}
+    for k in slow:  # Llama's norms compute in float32 whatever they are given
+        torch.testing.assert_close(found[k], slow[k], rtol=1e-4, atol=1e-6 * float(slow[k].max()))
 
 
 def test_only_the_adapter_is_edited(classifier, adapter, tmp_path):

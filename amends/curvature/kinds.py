@@ -93,6 +93,6 @@ class GGN:
             return Sampled(TOKEN_DRAWS).probe(factor)
 
         def vectors(outputs: Tensor, targets: Tensor, at: slice) -> Iterator[Tensor]:
-            yield from factor.network.likelihood.root(outputs).unbind(1)
+            yield from asked(factor.network.likelihood, targets).root(outputs).unbind(1)
 
         return vectors

@@ -17,12 +17,26 @@ from torch.nn import functional as nnf
 Grads = dict[str, Tensor]
 Rule = Callable[[Any, Tensor, Tensor], Grads]
 
+HELD = 2**26  # numbers of per-example gradients of one layer held at once
 CHUNK = 2**20  # elements of unfolded input held at once: stays in cache, and bounds the memory
 
 
 def linear(layer: nn.Linear, a: Tensor, g: Tensor) -> Grads:
     a, g = a.reshape(len(a), -1, a.shape[-1]), g.reshape(len(g), -1, g.shape[-1])
     return {"weight": torch.einsum("bto,bti->boi", g, a), "bias": g.sum(1)}
+
+
+def turned_linear(layer: Any, a: Tensor, g: Tensor) -> Grads:
+    """A linear layer that keeps its weight as [in, out]."""
+    found = linear(layer, a, g)
+    return {"weight": found["weight"].mT, "bias": found["bias"]}
+
+
+def rms_norm(layer: Any, a: Tensor, g: Tensor) -> Grads:
+    eps = getattr(layer, "variance_epsilon", getattr(layer, "eps", None))
+    width = layer.weight.shape
+    normal = nnf.rms_norm(a, width, eps=torch.finfo(a.dtype).eps if eps is None else eps)
+    return {"weight": (g * normal).reshape(len(a), -1, *width).sum(1)}
 
 
 def embedding(layer: nn.Embedding, a: Tensor, g: Tensor) -> Grads:
@@ -99,15 +113,21 @@ RULES: dict[type[nn.Module], Rule] = {
     nn.BatchNorm1d: batch_norm,
     nn.BatchNorm2d: batch_norm,
     nn.BatchNorm3d: batch_norm,
+    nn.RMSNorm: rms_norm,
 }
+BY_NAME: dict[str, Rule] = {"RMSNorm": rms_norm, "Conv1D": turned_linear}
 
 
 def rule_for(module: nn.Module) -> Rule | None:
-    """The rule of a layer, also for a subclass that computes the same forward."""
+    """The rule of a layer, also for a subclass that computes the same forward.
+
+    Transformers' own layers are known by their names: a guess, like every rule trusted only where it
+    agrees with autograd.
+    """
     for kind, rule in RULES.items():
         if isinstance(module, kind) and type(module).forward is kind.forward:
             return None if rule is batch_norm and module.running_mean is None else rule
-    return None
+    return next((rule for ending, rule in BY_NAME.items() if type(module).__name__.endswith(ending)), None)
 
 
 # --- Σ over the batch of the squares ---------------------------------------------------------
@@ -120,7 +140,12 @@ def squared(module: nn.Module, rule: Rule, a: Tensor, g: Tensor) -> Grads:
         return {"weight": _squared_embedding(module, a, g)}
     if rule is conv:
         return _squared_conv(module, a, g)
-    return {k: (v**2).sum(0) for k, v in rule(module, a, g).items()}
+    step = max(1, HELD // sum(p.numel() for p in module.parameters(recurse=False)))
+    total: Grads = {}
+    for ai, gi in zip(a.split(step), g.split(step), strict=True):
+        for k, v in rule(module, ai, gi).items():
+            total[k] = total.get(k, 0) + (v**2).sum(0)
+    return total
 
 
 def _squared_embedding(layer: Any, a: Tensor, g: Tensor) -> Tensor:
@@ -139,7 +164,8 @@ def _squared_conv(layer: Any, a: Tensor, g: Tensor) -> Grads:
     """A batch is taken in pieces, so that unfolded inputs stay in cache and memory stays bounded."""
     by_row = layer.stride[0] == 1 and g.ndim == 4
     taps = layer.kernel_size[-1] if by_row else layer.weight[0, 0].numel()
-    step = max(1, CHUNK // (a.shape[1] * taps * g[0, 0].numel()))
+    each = a.shape[1] * taps * g[0, 0].numel()
+    step = max(1, HELD // max(each, layer.weight.numel()) if a.is_cuda else CHUNK // each)
     add = _add_by_row if by_row else _add_unfolded
     weight = torch.zeros_like(layer.weight)
     for start in range(0, len(a), step):

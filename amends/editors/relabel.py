@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from amends.climb import Climber
+from amends.errors import BadInput
 from amends.factor import Factor
 from amends.likelihoods import asked
 from amends.params import Params
@@ -34,6 +35,8 @@ def _as_seen(deleted: Factor, theta: Params) -> Factor:
     y = deleted.examples.y
     network = deleted.network
     said = deleted.map(lambda x, y: asked(network.likelihood, y).decide(network.outputs(theta, x)))
+    if said.numel() != y.numel():
+        raise BadInput("what is predicted is no target by itself; relabel; remove the causes instead")
     said = said.to(y.device, y.dtype).reshape(y.shape)
     examples = replace(deleted.examples.with_targets(said), ids=-1 - deleted.ids)
     return replace(deleted, examples=examples, weights=-deleted.weights)

@@ -5,8 +5,9 @@ from amends.likelihoods.bernoulli import Bernoulli
 from amends.likelihoods.categorical import Categorical
 from amends.likelihoods.gaussian import Gaussian
 from amends.likelihoods.tokens import Tokens, token_targets
+from amends.likelihoods.weighted import Weighted, with_weights
 
 __all__ = [
-    "Bernoulli", "Categorical", "Custom", "Gaussian", "Likelihood", "Tokens", "as_likelihood", "asked", "probability",
-    "token_targets",
+    "Bernoulli", "Categorical", "Custom", "Gaussian", "Likelihood", "Tokens", "Weighted", "as_likelihood", "asked",
+    "probability", "token_targets", "with_weights",
 ]  # fmt: skip

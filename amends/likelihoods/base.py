@@ -124,7 +124,8 @@ class Custom:
 
 
 def asked(likelihood: Likelihood, targets: Tensor) -> Likelihood:
-    """Told which parts of these targets ask anything, where it knows such a thing: token targets do."""
+    """Told what these targets say beside the answer, where it knows such a thing: which tokens are asked, how
+    much an example weighs."""
     tell = getattr(likelihood, "asked", None)
     return likelihood if tell is None else tell(targets)
 

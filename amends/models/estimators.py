@@ -159,7 +159,8 @@ def _outputs(net: Any, module: nn.Module, criterion: Any, classifier: bool) -> t
     if isinstance(criterion, nn.CrossEntropyLoss):
         return module, _weighted(weight, criterion.label_smoothing)
     if isinstance(criterion, nn.BCEWithLogitsLoss) and type(net).__name__ == "NeuralNetBinaryClassifier":
-        return TwoClasses(module), _weighted(None, 0.0)
+        more = criterion.pos_weight
+        return TwoClasses(module), _weighted(None if more is None else torch.cat([more.new_ones(1), more.view(1)]), 0.0)
     if isinstance(criterion, nn.MSELoss):
         return module, Gaussian()
     raise BadInput(

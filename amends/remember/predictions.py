@@ -8,6 +8,7 @@ import numpy as np
 
 from amends.errors import BadInput, at_least
 from amends.factor import Factor
+from amends.likelihoods import asked
 from amends.posteriors import Anchored
 from amends.remember.laplace import Laplace
 
@@ -52,7 +53,8 @@ class Predictions:
 def most_curved(train: Factor, number: int) -> Factor:
     """Those with the largest trace of the Fisher of the outputs, in the order of D."""
     outputs = train.outputs(train.network.params)
-    trace = train.network.likelihood.root(outputs).pow(2).sum((1, 2)).cpu().numpy()
+    likelihood = asked(train.network.likelihood, train.examples.y)
+    trace = likelihood.root(outputs).pow(2).sum((1, 2)).cpu().numpy()
     y = train.examples.y.cpu().numpy()
     label = y if y.ndim == 1 and y.dtype.kind in "iu" else np.zeros(len(train), dtype=int)
     kinds = np.unique(label)
