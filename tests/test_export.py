@@ -25,6 +25,9 @@ from amends import repair as repaired_in_python
 from amends.cli.export import KINDS
 from amends.data import Records, read
 from amends.errors import BadInput, RunMismatch
+from amends.export.kept import Kept
+from amends.export.source import Source
+from amends.export.tables import relabelled
 from amends.methods import fine_tune, named
 from amends.runs import Run
 from tests.projects import amends, digits_project, images_project, texts_project
@@ -132,6 +135,17 @@ def test_a_changed_label_is_the_only_thing_that_changes(texts, tmp_path):
     assert (before["mood"] != after["mood"]).any()
     assert after["mood"].tolist() == before["mood"].where(~before.index.isin(said.index), said).tolist()
     pd.testing.assert_frame_equal(before.drop(columns="mood"), after.drop(columns="mood"))
+
+
+def test_a_changed_label_is_written_as_the_table_writes_its_class():
+    """By number where the table has numbers, though the classes have names; also one it has not used yet."""
+    train = Records(torch.zeros(3, 1), torch.tensor([0, 1, 0]), classes=("cat", "dog", "cow"))
+    cells = pd.DataFrame({"label": ["0.0", "1.0", "0.0"]})
+    written = relabelled(Source("row", train.x, train, cells, ("label",), True), Kept(np.arange(3), {2: "dog"}))
+    assert written["label"].tolist() == ["0.0", "1.0", "1.0"]
+    named_cells = cells.assign(label=["cat", "dog", "cat"])
+    written = relabelled(Source("row", train.x, train, named_cells, ("label",), True), Kept(np.arange(3), {2: "cow"}))
+    assert written["label"].tolist() == ["cat", "dog", "cow"]
 
 
 def test_cleaned_csv_is_read_as_train_was(texts, tmp_path):
