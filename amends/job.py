@@ -115,9 +115,9 @@ def open_job(config: Config) -> Job:
 def _loaded(config: Config) -> Loaded:
     model = config["model"]
     return load(
-        function=model.get("function"), options=model.get("options"), weights=config.path("model", "weights"),
-        huggingface=config.path("model", "huggingface"), task=model.get("task"),
-        adapter=config.path("model", "adapter"), folder=config.folder,
+        function=model.get("function"), options=model.get("options"), weights=model.get("weights"),
+        huggingface=model.get("huggingface"), task=model.get("task"),
+        adapter=model.get("adapter"), folder=config.folder,
     )  # fmt: skip
 
 

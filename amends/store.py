@@ -61,9 +61,8 @@ class Origin:
         if self.config is not None:
             run["folder"] = str(absolute(self.config).folder)
             about["config"] = {k: dict(v) for k, v in self.config.tables.items()}
-        about["model"] = {"sha256": weights_hash(network.module.state_dict())}
-        if self.loaded is not None:
-            about["model"]["files"] = [str(f) for f in self.loaded.files]
+        files = [] if self.loaded is None else [str(f) for f in self.loaded.files]
+        about["model"] = {"sha256": weights_hash(network.module.state_dict()), "files": files}
         about["data"] = {
             name: {"n": len(f), "sha256": set_hash(f.examples.x, f.examples.y)} for name, f in given.items()
         }
@@ -94,7 +93,7 @@ def write_repair(
     if not going_on and len(result.rounds) == 1:
         _identified(first.found.identified, first.query, folder / "identified")
     failures, remaining = result.given["failures"].examples, _examples(result.given, "remaining")
-    shown = frame[frame["decision"] == "remove"] if metrics["removed"] else frame
+    shown = frame.loc[frame["decision"] == "remove"] if metrics["removed"] else frame
     _json(looks_of(first.found, shown, failures, remaining, metrics=metrics, after=result.after), folder / "looks.json")
     (folder / "repaired").mkdir()
     write = write_weights if origin.loaded is None else origin.loaded.write

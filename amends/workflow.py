@@ -6,16 +6,19 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from amends.algorithm import Repair, loss_allowed, removal, repair, search
-from amends.errors import BadInput, RunMismatch
+from amends.errors import BadInput, RunMismatch, first_line
 from amends.job import Job
 from amends.prepare import prepare
 from amends.runs import DONE, Run, add_to_folder, locked, write_folder
 from amends.store import RULE, Origin, go_on, read_identified, write_found, write_repair, write_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def identify_into(job: Job, out: Path, progress: bool | None) -> Run:
@@ -26,18 +29,17 @@ def identify_into(job: Job, out: Path, progress: bool | None) -> Run:
     return Run.open(out)
 
 
-def repair_into(job: Job, out: Path, progress: bool | None) -> Repair:
-    """Both halves. One that was stopped after the first goes on from there."""
+def repair_into(job: Job, out: Path, progress: bool | None, picked: np.ndarray | None = None) -> Repair:
+    """Both halves, with what a person picked where that is given. One that was stopped after the first goes
+    on from there, and keeps the decisions it finds."""
     if isinstance(job.config.repair("group"), list) and len(job.config.repair("group")) > 1:
         free(out)
-        result = _repaired(job, {}, progress)
+        result = _repaired(job, {} if picked is None else {"remove": picked}, progress)
         write_folder(out, lambda made: write_repair(result, _origin(job, out.name), made))
         return result
     _check(job)
     run = resumable(out, job) if out.exists() else identify_into(job, out, progress)
-    result = _repaired(job, {"identify_with": read_identified(run)}, progress)
-    go_on(run, result, _origin(job, out.name), None)
-    return result
+    return _gone_on(run, job, picked, run.causes(), progress)
 
 
 def treat_into(run: Run, job: Job, picked: np.ndarray | None, out: Path | None, progress: bool | None) -> Repair:
@@ -47,27 +49,43 @@ def treat_into(run: Run, job: Job, picked: np.ndarray | None, out: Path | None, 
     elif run.state == DONE:
         raise BadInput(f"the run is finished; {run.folder}; name a new folder with -o to treat again from its scores")
     run.same_as(job.hashes)
-    more: dict[str, Any] = {"identify_with": read_identified(run)}
-    if picked is not None:
-        more["remove"] = picked
-    earlier = run.causes()
-    result = _repaired(job, more, progress)
     if out is not None:
         write_folder(out, lambda made: _copied(run, made))
         run = Run.open(out)
+    return _gone_on(run, job, picked, run.causes(), progress, whole=True)
+
+
+def _gone_on(
+    run: Run, job: Job, picked: np.ndarray | None, earlier: pd.DataFrame, progress: bool | None, whole: bool = False
+) -> Repair:
+    """The second half, into the folder of the first. Its table stays `whole`, or because somebody decided
+    something in it; otherwise the causes alone are left of it."""
+    more: dict[str, Any] = {"identify_with": read_identified(run)}
+    if picked is not None:
+        more["remove"] = picked
+    result = _repaired(job, more, progress)
     rule = RULE if picked is None else f"{len(picked)} examples picked by a person"
-    go_on(run, result, replace(_origin(job, run.name), rule=_rule(job, rule)), earlier)
+    decided = whole or bool((earlier["decision"] != "").any())
+    go_on(run, result, replace(_origin(job, run.name), rule=_rule(job, rule)), earlier if decided else None)
     return result
 
 
-def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
-    """How many to remove, with both controls: from the folder where it is known, else computed and kept there."""
+def known_curve(run: Run) -> list[dict[str, Any]] | None:
+    """The curve a run folder holds, if it does."""
     import pandas as pd
 
     path = run.folder / "curve.csv"
-    if path.exists():
+    if not path.exists():
+        return None
+    try:
         rows = pd.read_csv(path).astype(object)
-        return rows.where(rows.notna(), None).to_dict("records")
+    except ValueError as e:
+        raise RunMismatch(f"damaged ({first_line(e)}); {path}; make the run again") from None
+    return rows.where(rows.notna(), None).to_dict("records")
+
+
+def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
+    """How many to remove, with both controls, kept in the folder."""
     run.same_as(job.hashes)
     result = _repaired(job, {"identify_with": read_identified(run), "remove": None}, progress)
     with locked(run.folder):

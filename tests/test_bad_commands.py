@@ -209,7 +209,7 @@ CASES = {
     "init from nothing": (nothing, ["init", "new.toml", "--from", "nowhere"], 2, "no such file or folder; nowhere"),
     "init from a strange file": (nothing, ["init", "new.toml", "--from", "my_model.py"], 2, "a .py file"),
     "init from a strange folder": (nothing, ["init", "new.toml", "--from", "."], 2, "neither a Hugging Face"),
-    "approved without a run": (nothing, [*REPAIR, "--approved"], 2, "use amends treat RUN --approved"),
+    "approved without a run": (nothing, [*REPAIR, "--approved"], 2, "name its folder with -o"),
 }  # fmt: skip
 
 

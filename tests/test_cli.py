@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -193,6 +194,36 @@ def test_a_repair_that_was_stopped_goes_on_from_its_search(identified, repaired,
     assert (identified / "metrics.json").read_text() == (repaired / "metrics.json").read_text()
 
 
+def test_what_was_approved_goes_on_with_repair_too(identified):
+    table = pd.read_csv(identified / "causes.csv", dtype={"decision": str})
+    table["decision"] = ["remove" if i < 20 else "" for i in range(len(table))]
+    table.to_csv(identified / "causes.csv", index=False)
+    assert amends("repair", "-o", identified, "--seed", 1, "--approved", "-q") == 0
+    after = pd.read_csv(identified / "causes.csv", keep_default_na=False)
+    assert after["decision"].tolist() == table["decision"].tolist()
+    rows = json.loads((identified / "metrics.json").read_text())["curve"]
+    assert {r["removed"] for r in rows if r["by"] == "causes"} == {20}
+
+
+def test_killed_half_way_it_goes_on(repaired, project, tmp_path):
+    """SIGINT and SIGTERM between the halves: their exit codes, nothing half-written, and the same result after."""
+    out = tmp_path / "killed"
+    command = [sys.executable, "-c", "from amends.cli import main; main()", "repair", "-o", str(out), "--seed", "1"]
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+            for line in process.stderr:
+                if line.startswith("control: nothing removed"):
+                    process.send_signal(number)
+                    break
+            told = process.stderr.read()
+            assert process.wait(60) == code, told
+        assert "stopped: " in told
+        assert Run.open(out).state == "identified"
+        assert not [p for p in (*out.iterdir(), *tmp_path.iterdir()) if p.name.startswith(".")]
+    assert amends("repair", "-o", out, "--seed", 1, "-q") == 0
+    assert (out / "metrics.json").read_text() == (repaired / "metrics.json").read_text()
+
+
 def test_another_recipe_does_not_go_on(identified, capsys):
     assert amends("repair", "-o", identified, "--seed", 2, "-q") == 3
     assert "another config" in capsys.readouterr().err
@@ -365,6 +396,12 @@ def test_every_key_of_repair_is_an_option_or_a_table():
 
     options = {p.name for p in repair.params}
     assert {k for k, rule in REPAIR.items() if rule.kinds != (dict,)} <= options
+
+
+def test_a_config_in_another_folder(project, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(project.parent)
+    assert amends("check", f"{project.name}/amends.toml", "-q", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["sets"]["train"]["n"] == 300
 
 
 def test_run_is_read_without_torch(repaired):

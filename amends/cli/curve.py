@@ -20,11 +20,12 @@ def curve(run: Path, as_json: bool, quiet: bool, verbose: bool) -> None:
     from amends.cli.loading import load_job
     from amends.cli.show import show_curve
     from amends.runs import Run
-    from amends.workflow import curve_of
+    from amends.workflow import curve_of, known_curve
 
     opened = Run.open(run)
-    job = load_job(opened.config, {}, verbose) if not (run / "curve.csv").exists() else None
-    rows = curve_of(opened, job, not quiet)
+    rows = known_curve(opened)
+    if rows is None:
+        rows = curve_of(opened, load_job(opened.config, {}, verbose), not quiet)
     if as_json:
         print_json({"run": str(run), "curve": rows})
     else:

@@ -22,7 +22,7 @@ def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose
     amends treat RUN --approved, or amends treat RUN --top 300.
     """
     from amends.cli.loading import load_job
-    from amends.cli.show import show_identified
+    from amends.cli.show import harmful, show_identified
     from amends.workflow import free, identify_into, next_free
 
     out = out or next_free("identify")
@@ -34,6 +34,6 @@ def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose
         first = frame.head(20).to_dict("records")
         heard = run.json("identified/heard.json")
         print_json({"run": str(out), "train": len(job.train), "failures": len(job.failures),
-                    "harmful": int((frame["score"] > 0).sum()), "identified_with": heard, "causes": first})  # fmt: skip
+                    "harmful": harmful(frame), "identified_with": heard, "causes": first})  # fmt: skip
     else:
         show_identified(frame, out)

@@ -45,9 +45,15 @@ def options_of(given: dict[str, Any]) -> dict[str, Any]:
     group = given.pop("group", None)
     if group:
         given["group"] = group[0] if len(group) == 1 else list(group)
-    if given.get("top") is not None and given.get("fraction") is not None:
-        raise click.UsageError("--top and --fraction say the same thing; give one of them")
     return given
+
+
+def one_way(options: dict[str, Any], **others: Any) -> None:
+    """What to remove is said once."""
+    said = {**{k: options.get(k) for k in HOW_MANY}, **others}
+    asked = [f"--{k}" for k, v in said.items() if v is not None and v is not False]
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} each say what to remove; give one of them")
 
 
 def config_argument(command: Any) -> Any:

@@ -12,6 +12,7 @@ from amends.cli.options import (
     TREATING,
     config_argument,
     from_keys,
+    one_way,
     options_of,
     out_option,
     told,
@@ -22,9 +23,19 @@ from amends.cli.options import (
 @config_argument
 @out_option("Run folder; runs/repair-1 or the next free number when left out.")
 @from_keys(*HOW_MANY, *SEARCHING, *TREATING)
-@click.option("--approved", is_flag=True, hidden=True)
+@click.option("--approved", is_flag=True, help="Go on from the search in -o and remove what its causes.csv says.")
+@click.option("--ids", type=click.Path(path_type=Path), help="Remove these: a CSV with a column id or index.")
 @told
-def repair(config: Path, out: Path | None, approved: bool, as_json: bool, quiet: bool, verbose: bool, **options) -> int:
+def repair(
+    config: Path,
+    out: Path | None,
+    approved: bool,
+    ids: Path | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    **options,
+) -> int:
     """Repair the model that CONFIG, an amends.toml, names.
 
     Every choice is made for you unless an option or the config makes it. The run folder holds the
@@ -34,12 +45,19 @@ def repair(config: Path, out: Path | None, approved: bool, as_json: bool, quiet:
     """
     from amends.cli.loading import load_job
     from amends.cli.show import finish
-    from amends.errors import BadInput
+    from amends.data.failures import positions
+    from amends.runs import Run
+    from amends.workflow import approved as decided
     from amends.workflow import next_free, repair_into
 
-    if approved:
-        raise BadInput("approved causes come from a run; --approved; use amends treat RUN --approved")
+    options = options_of(options)
+    one_way(options, approved=approved, ids=ids)
+    if approved and out is None:
+        raise click.UsageError("--approved goes on from a search; name its folder with -o")
+    picked = decided(Run.open(out)) if approved and out is not None else None
     out = out or next_free("repair")
-    job = load_job(config, options_of(options), verbose)
-    result = repair_into(job, out, not quiet)
+    job = load_job(config, options, verbose)
+    if ids is not None:
+        picked = positions(job.train, ids)
+    result = repair_into(job, out, not quiet, picked)
     return finish(result.metrics, result.causes, out, as_json, job.config.repair("require"))

@@ -19,8 +19,12 @@ def report(run: Path, as_json: bool) -> None:
 
     Run.open(run)
     text = page(run)
+
+    def fill(made: Path) -> None:
+        (made / "report.html").write_text(text, encoding="utf-8")
+
     with locked(run):
-        add_to_folder(run, lambda made: (made / "report.html").write_text(text, encoding="utf-8"))
+        add_to_folder(run, fill)
     if as_json:
         print_json({"report": str(run / "report.html"), "bytes": len(text.encode())})
     else:

@@ -54,11 +54,15 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
 def show_identified(frame: pd.DataFrame, out: Path) -> None:
     console = _console()
     show_causes(frame, console=console)
-    harmful = int((frame["score"] > 0).sum())
-    console.print(f"{harmful} of {len(frame)} stand against the failures to some degree; the first ones most.\n")
+    console.print(f"{harmful(frame)} of {len(frame)} stand against the failures to some degree; the first ones most.\n")
     console.print(f"Written to {out}/. Look at report.html or causes.csv, then, for example:")
     console.print(f"  amends curve {out}             how many to remove, beside both controls")
     console.print(f"  amends treat {out} --approved  after writing remove into the column decision")
+
+
+def harmful(frame: pd.DataFrame) -> int:
+    """How many stand against the failures at all."""
+    return sum(score > 0 for score in frame["score"].tolist())
 
 
 def show_causes(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import HOW_MANY, TREATING, from_keys, options_of, out_option, run_argument, told
+from amends.cli.options import HOW_MANY, TREATING, from_keys, one_way, options_of, out_option, run_argument, told
 
 
 @click.command(short_help="Forget causes that were identified, and judge the result.")
@@ -32,10 +32,7 @@ def treat(
     from amends.runs import Run
 
     options = options_of(options)
-    asked = [f"--{k}" for k in HOW_MANY if options[k] is not None]
-    asked += [name for name, given in (("--approved", approved), ("--ids", ids)) if given]
-    if len(asked) > 1:
-        raise click.UsageError(f"{' and '.join(asked)} each say what to remove; give one of them")
+    one_way(options, approved=approved, ids=ids)
     opened = Run.open(run)
     if out is not None:
         workflow.free(out)
