@@ -371,7 +371,7 @@ def test_a_probability_is_relative_to_the_most_a_likelihood_can_give():
     data, _, after = edited("gaussian")
     out = data.outputs(after.mean)
     expected = (-((out - data.examples.y) ** 2) / (2 * 0.3**2)).sum(1).exp()
-    assert_close(committee._probability(data, out), expected.numpy())
+    assert_close(committee._probability(data.network.likelihood, out, data.examples.y), expected.numpy())
     wide = replace(data, network=replace(data.network, likelihood=Gaussian(sigma=5.0)))
     assert_close(committee._probability(wide, data.examples.y), np.ones(30))
     data, _, after = edited("bernoulli")
