@@ -98,6 +98,8 @@ def check_out(out: Path) -> None:
     strange = strange_in(out)
     if strange:
         raise BadInput(f"the folder holds {strange[0]}, which no demo wrote; {out}; choose another with --out")
+    if any(out.iterdir()) and not (out / "strongest.png").exists():
+        raise BadInput(f"the folder holds a run that is no demo; {out}; choose another with --out")
 
 
 def save(demo: Demo, out: Path) -> None:

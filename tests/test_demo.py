@@ -45,7 +45,8 @@ def test_the_demo_repairs_a_real_model(ran):
 def test_the_demo_writes_a_run_folder(ran):
     folder, _ = ran
     assert sorted(p.name for p in (folder / "runs/demo").iterdir()) == [
-        "causes.csv", "curve.csv", "curve.png", "least_harmful.png", "metrics.json", "repaired", "strongest.png",
+        "causes.csv", "causes.parquet", "curve.csv", "curve.png", "dataset", "identified", "least_harmful.png",
+        "looks.json", "metrics.json", "repaired", "report.html", "run.toml", "strongest.png",
     ]  # fmt: skip
     assert (folder / "runs/demo/repaired/model.safetensors").stat().st_size > 100_000
     assert (folder / "runs/demo/curve.png").read_bytes().startswith(b"\x89PNG")
@@ -81,13 +82,22 @@ def test_what_is_not_a_demo_is_not_replaced(tmp_path):
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
 
 
+def test_a_run_that_is_no_demo_is_not_replaced(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "run.toml").write_text("[run]\n")
+    done = amends("demo", "-o", "mine", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "a run that is no demo" in done.stderr
+    assert (tmp_path / "mine" / "run.toml").read_text() == "[run]\n"
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
         (["demo", "--method", "magic"], "'magic' is not one of"),
         (["demo", "--seed", "-1"], "-1 is not in the range"),
         (["demo", "--sede", "1"], "No such option"),
-        (["repare"], "No such command"),
+        (["repare"], "no command 'repare', did you mean repair?"),
     ],
 )
 def test_usage_errors_are_one_line_and_code_2(args, says, tmp_path):
