@@ -23,7 +23,7 @@ def failing(model: Any, data: Any, *, likelihood: Any = None, device: Any = None
     What counts as wrong is the likelihood's to say: another class, any label of several, or a residual
     above the bound of a gaussian.
     """
-    found = prepare(model, likelihood, device, batch_size, train=data)["train"]
+    found = prepare(model, likelihood, device, batch_size, data=data)["data"]
     return ~right(found, found.network.params)
 
 

@@ -34,7 +34,7 @@ def prepare(model: Any, likelihood: Any, device: Any, batch_size: int, **sets: A
     given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}
     for data in given.values():
         network.check(data)
-    _warn_of_probabilities(network, given["train"])
+    _warn_of_probabilities(network, next(iter(given.values())))
     resident = network.device.type != "cpu" and sum(map(_bytes, given.values())) <= RESIDENT
     return {
         name: Factor.of(network, data.to(network.device) if resident else data, int(batch_size))
@@ -42,10 +42,10 @@ def prepare(model: Any, likelihood: Any, device: Any, batch_size: int, **sets: A
     }
 
 
-def _warn_of_probabilities(network: Network, train: Examples) -> None:
+def _warn_of_probabilities(network: Network, data: Examples) -> None:
     if not isinstance(network.likelihood.family, Categorical):
         return
-    x, _ = train.fetch(0, min(8, len(train)))
+    x, _ = data.fetch(0, min(8, len(data)))
     out = network.outputs(network.params, x).float()
     if len(out) > 1 and bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < 1e-4).all()):
         warnings.warn(

@@ -200,10 +200,20 @@ def test_failures_found_by_running_the_model(world):
         assert np.array_equal(wrong, (net(x).argmax(1) != y).numpy())
     assert 0 < wrong.sum() < len(y)
     assert len(select(Records(x, y), wrong)) == wrong.sum()
+    with pytest.raises(BadInput, match=r"label 10 .*; data\[0\]"):
+        failing(net, (x, y + 10))
     line = nn.Linear(64, 1)
     target = line(x).detach() + torch.arange(len(x))[:, None] % 2
     near = failing(line, (x, target), likelihood=amends.likelihoods.Gaussian(bound=0.5), batch_size=100)
     assert near.tolist() == [bool(i % 2) for i in range(len(x))]
+
+
+def test_ids_are_kept_as_they_are_written(tmp_path):
+    (tmp_path / "t.csv").write_text("key,a,label\n007,1,0\n12,2,1\n")
+    data = read(tmp_path / "t.csv", id="key")
+    assert data.columns["id"].tolist() == ["007", "12"]
+    assert data.x.tolist() == [[1.0], [2.0]]
+    assert positions(data, ["007"]).tolist() == [0]
 
 
 def test_a_file_from_end_to_end(world, tmp_path):

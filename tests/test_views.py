@@ -257,6 +257,9 @@ def test_read_can_augment(tmp_path):
     assert not torch.equal(
         amends.treat(net, data, [1], method=TUNE)[1].weight, amends.treat(net, plain, [1], method=TUNE)[1].weight
     )
+    with pytest.warns(UserWarning, match=r"frozen draw of .*d.npz; .*as augment, for fine-tuning") as told:
+        read(tmp_path / "d.npz", transform=lambda x: x + torch.randn(1))
+    assert told[0].filename == __file__
     asked = []
 
     def encode(items):

@@ -69,7 +69,7 @@ def _items(data: Any, name: str, accepts: set[str]) -> Records:
     items = [data[i] for i in range(len(data))]
     if not items:
         return Records(torch.zeros(0), torch.zeros(0, dtype=torch.long))
-    if unsteady(data, items):
+    if unsteady(items.__getitem__, data.__getitem__, len(items)):
         warnings.warn(
             f"{name} gives the same example differently each time it is read, so scores would be those of one frozen "
             "draw; pass amends.data.views(scoring, training) with a set without randomness for scoring, "

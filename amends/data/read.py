@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from amends.data.formats.raw import IMAGE, TEXT, Asked, Raw, nearest
 from amends.data.inputs import Inputs, each, leaves, stacked
 from amends.data.records import Records
 from amends.data.targets import TARGETS, targets
+from amends.data.views import unsteady
 from amends.errors import BadInput, first_line
 
 BLOCK = 4096  # images made into numbers at once
@@ -69,6 +71,8 @@ def read(
         raise BadInput(f"no examples; {raw.where}; give at least one")
     source = Source(raw, _inputs_of(raw, size, gray), transform, encode, Normal.of(mean, std, raw, encode))
     x = source.all()
+    if transform is not None and encode is None:
+        _warn_of_randomness(source, x)
     if target == "tokens":
         x, y = _tokens(x, raw)
         names = ()
@@ -76,6 +80,18 @@ def read(
         y, names = targets(raw, asked)
     view = None if augment is None else Augmented(source, augment, y)
     return Records(x, y, dict(raw.columns), names, raw.features, view, raw.where)
+
+
+def _warn_of_randomness(source: Source, x: Inputs) -> None:
+    def first(i: int) -> Any:
+        return each(x, lambda t: t[i])
+
+    if unsteady(first, lambda i: source.one(i, source.transform), len(source)):
+        warnings.warn(
+            "transform makes something else of the same example each time, so scores would be those of one frozen draw "
+            f"of {source.raw.where}; give a transform without randomness, and this one as augment, for fine-tuning",
+            stacklevel=3,
+        )
 
 
 def _inputs_of(raw: Raw, size: Any, gray: bool) -> Any:
