@@ -25,8 +25,9 @@ from amends import repair as repaired_in_python
 from amends.cli.export import KINDS
 from amends.data import Records, read
 from amends.errors import BadInput, RunMismatch
+from amends.export import huggingface, label_studio
 from amends.export.kept import Kept
-from amends.export.source import Source
+from amends.export.source import Source, label_words
 from amends.export.tables import relabelled
 from amends.methods import fine_tune, named
 from amends.runs import Run
@@ -146,6 +147,30 @@ def test_a_changed_label_is_written_as_the_table_writes_its_class():
     named_cells = cells.assign(label=["cat", "dog", "cat"])
     written = relabelled(Source("row", train.x, train, named_cells, ("label",), True), Kept(np.arange(3), {2: "cow"}))
     assert written["label"].tolist() == ["cat", "dog", "cow"]
+
+
+NUMBERS = {
+    "real": (torch.tensor([[0.5], [2.0], [-1.0]]), (), {1: "3.25"}, {"label": [0.5, 3.25, -1.0]},
+             "<Number ", {"number": 3.25}),
+    "several": (torch.tensor([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]]), ("wet", "cold"), {1: "[1, 0]"},
+                {"wet": [0, 1, 0], "cold": [1, 0, 0]}, 'choice="multiple"', {"choices": ["wet"]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", NUMBERS)
+def test_numbers_and_several_labels(target):
+    import datasets
+
+    y, classes, said, columns, shown, value = NUMBERS[target]
+    train = Records(torch.zeros(3, 1), y, classes=classes)
+    cells = pd.DataFrame({"a": [1.0, 2.0, 3.0], **label_words(y, train)})
+    source, kept = Source("row", train.x, train, cells, tuple(columns), True), Kept(np.arange(3), said)
+    assert relabelled(source, kept)[list(columns)].to_dict("list") == columns
+    found = huggingface._made(datasets, source, kept)
+    assert {name: found[name][:] for name in columns} == columns
+    assert found.features[next(iter(columns))].dtype == ("int64" if classes else "float64")
+    assert shown in label_studio.interface(source)
+    assert label_studio._result(json.loads(said[1]), train)["value"] == value
 
 
 def test_cleaned_csv_is_read_as_train_was(texts, tmp_path):

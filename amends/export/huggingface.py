@@ -15,7 +15,7 @@ from amends.errors import BadInput
 from amends.export.files import Exported, as_run, place, write_folder
 from amends.export.kept import Kept
 from amends.export.pictures import file_of
-from amends.export.source import Source, source
+from amends.export.source import Source, label_words, source
 from amends.export.tables import relabelled
 
 
@@ -86,8 +86,9 @@ def _made(datasets: Any, train: Source, kept: Kept) -> Any:
         features[train.labels[0]] = datasets.ClassLabel(names=[str(n) for n in names])
         columns[train.labels[0]] = y.tolist()
     else:
-        for name, values in zip(train.labels, y.reshape(len(y), -1).T.tolist(), strict=True):
-            features[name] = datasets.Value("float64")
+        kind = "int64" if len(train.records.classes) == y[0].numel() > 1 else "float64"  # several labels, or numbers
+        for name, values in zip(train.labels, label_words(y, train.records).values(), strict=True):
+            features[name] = datasets.Value(kind)
             columns[name] = values
     return datasets.Dataset.from_dict(columns, features=datasets.Features({k: features[k] for k in columns}))
 
