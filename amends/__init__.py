@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amends import curvature, data, errors, likelihoods, methods, models
+    from amends import curvature, data, errors, export, likelihoods, methods, models
     from amends.algorithm import Groups, Repair, repair
     from amends.influence import Influence, identify
     from amends.treatment import treat
@@ -27,11 +27,11 @@ _HOME = {
     "repair": "amends.algorithm",
     "treat": "amends.treatment",
 }
-_ROOMS = ("curvature", "data", "errors", "likelihoods", "methods", "models")
+_ROOMS = ("curvature", "data", "errors", "export", "likelihoods", "methods", "models")
 
 __all__ = [
-    "Groups", "Influence", "Repair", "__version__", "curvature", "data", "errors", "identify", "likelihoods", "methods",
-    "models", "repair", "treat",
+    "Groups", "Influence", "Repair", "__version__", "curvature", "data", "errors", "export", "identify", "likelihoods",
+    "methods", "models", "repair", "treat",
 ]  # fmt: skip
 
 
