@@ -451,13 +451,17 @@ def test_mlflow_reads_its_store(digits, tmp_path, listener, monkeypatch):
     assert not listener
 
 
-def test_wandb_is_offline_and_complete(digits, tmp_path, listener):
+def test_wandb_is_offline_and_complete(digits, tmp_path, listener, monkeypatch):
     import wandb
 
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     try:
         assert amends("export", digits / "whole", "--to", "wandb", "-o", tmp_path / "out") == 0
     finally:
         wandb.teardown()
+    assert not contents(tmp_path / "home")
     (folder,) = (tmp_path / "out/wandb").glob("offline-run-*")
     assert {"report.html", "causes.csv"} <= {p.name for p in (folder / "files").iterdir()}
     history, summary, config, saved = {}, {}, {}, set()

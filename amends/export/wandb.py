@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ def to_wandb(run: Any, out: Any = None, *, online: bool = False, project: str = 
     target = place(run, "wandb", out)
     quiet = {} if online else {"WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "offline"}
     counted: list[int] = []
-    with environment(**quiet):
+    # its service logs into the user's home unless it has a cache of its own
+    with tempfile.TemporaryDirectory() as cache, environment(**quiet, WANDB_CACHE_DIR=cache):
         try:
             import wandb
         except ImportError as e:
