@@ -101,7 +101,8 @@ def test_tied_weights_go_out_and_come_back_tied(folder, tmp_path):
     assert torch.equal(back.leave.weight, loaded.model.enter.weight)
 
 
-def test_importing_leaves_no_trace_but_the_module(folder, tmp_path):
+def test_importing_leaves_no_trace_but_the_module(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     path = list(sys.path)
     load(function="nets:build", folder=folder)
     assert sys.path == path

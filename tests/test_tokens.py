@@ -12,8 +12,10 @@ from torch.func import hessian
 from torch.testing import assert_close
 
 import amends
+from amends import committee
 from amends.conflicts import conflicts
 from amends.curvature import CG, GGN, Dense, Diagonal, Sampled
+from amends.editors.relabel import _as_seen
 from amends.errors import BadInput
 from amends.evaluation import average_precision, predicted, right
 from amends.likelihoods import Custom, Likelihood, Tokens, as_likelihood, asked, probability, token_targets
@@ -132,6 +134,30 @@ def test_a_long_sequence_has_the_probability_of_its_typical_token():
     assert_close(probability(Tokens(), log_p, y), torch.tensor([math.exp(-3), math.exp(-1)], dtype=torch.float64))
     own = Custom(lambda o, t: Tokens()(o, t), like=Tokens())
     assert_close(probability(own, log_p, y), probability(Tokens(), log_p, y))
+
+
+def test_where_a_probability_is_judged_or_shown_it_is_that_of_the_typical_token():
+    expected = (Tokens()(OUT, ASKED) / torch.tensor([4.0, 1, 2])).exp()
+    assert_close(torch.as_tensor(committee._probability(Tokens(), OUT, ASKED)), expected)
+    network = Network.of(language(), Tokens())
+    x, y = sentences()
+    data = factor(network, {"input_ids": x}, y, batch=3)
+    typical = (data.per_example(network.params) / (y != -100).sum(1)).exp()
+    assert_close(amends.methods.self_confidence()(data, data), 1 - typical)
+    train, failures = ({"input_ids": x}, y), ({"input_ids": x[:2]}, y[:2])
+    found = amends.identify(language(), train, failures, method=amends.methods.loss(), likelihood=Tokens())
+    shown = found.frame().sort_values("index")
+    assert_close(torch.tensor(shown["p_given"].tolist(), dtype=torch.float64), typical)
+    assert shown["given"].tolist() == [row[row != -100].tolist() for row in y]
+
+
+def test_relabelled_sequences_ask_what_they_asked():
+    network = Network.of(language(), Tokens())
+    x, y = sentences()
+    data = factor(network, {"input_ids": x}, y, batch=3)
+    seen = _as_seen(-data, network.params).examples.y
+    assert torch.equal(seen == -100, y == -100)
+    assert torch.equal(seen[:, 3], data.outputs(network.params)[:, 2].argmax(-1))
 
 
 def test_targets_of_a_padded_batch():
