@@ -57,6 +57,11 @@ class Repair:
         return self.metrics["verdict"]
 
     @property
+    def decision(self) -> str:
+        """What became of the causes, in the word their table has for it."""
+        return "relabel" if self.relabelled else "remove"
+
+    @property
     def query_positions(self) -> np.ndarray:
         """Of the given failures, those that were searched with."""
         return np.concatenate([r.query for r in self.rounds])
@@ -71,7 +76,7 @@ class Repair:
         frames = [
             causes_frame(
                 r.found, r.removed, after=self.after, failure_groups=r.query_groups, failure_ids=r.query,
-                decision="remove",
+                decision=self.decision,
             ) for r in self.rounds
         ]  # fmt: skip
         some = [f for f in frames if len(f)] or frames[:1]

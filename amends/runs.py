@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IDENTIFIED, DONE = "identified", "done"
+GONE = ("remove", "relabel")  # decisions that take an example's own label away
 
 
 @contextmanager
@@ -248,7 +249,7 @@ def difference(one: Run, other: Run) -> dict[str, Any]:
 
 def _removed(run: Run) -> list[int]:
     frame = run.causes()
-    return frame.loc[frame["decision"] == "remove", "index"].tolist()
+    return frame.loc[frame["decision"].isin(GONE), "index"].tolist()
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:

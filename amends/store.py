@@ -32,7 +32,7 @@ from amends.models import Loaded
 from amends.models.loaded import write_weights
 from amends.report.card import card
 from amends.report.page import report
-from amends.runs import DONE, IDENTIFIED, Run, add_to_folder, locked, write_folder
+from amends.runs import DONE, GONE, IDENTIFIED, Run, add_to_folder, locked, write_folder
 
 HIGHER = "higher = more harmful"
 RULE = "the highest scores, as many as a curve over the failures searched with chose"
@@ -93,7 +93,7 @@ def write_repair(
     if not going_on and len(result.rounds) == 1:
         _identified(first.found.identified, first.query, folder / "identified")
     failures, remaining = result.given["failures"].examples, _examples(result.given, "remaining")
-    shown = frame.loc[frame["decision"] == "remove"] if metrics["removed"] else frame
+    shown = frame.loc[frame["decision"].isin(GONE)] if metrics["removed"] else frame
     _json(looks_of(first.found, shown, failures, remaining, metrics=metrics, after=result.after), folder / "looks.json")
     (folder / "repaired").mkdir()
     write = write_weights if origin.loaded is None else origin.loaded.write
@@ -155,7 +155,7 @@ def _decided(result: Repair, earlier: pd.DataFrame) -> pd.DataFrame:
     )
     said = earlier.drop_duplicates("index").set_index("index")
     decision = said["decision"].reindex(frame["index"]).fillna("").to_numpy(dtype=object)
-    decision[(decision == "") & np.isin(frame["index"], result.removed)] = "remove"
+    decision[(decision == "") & np.isin(frame["index"], result.removed)] = result.decision
     added = [c for c in earlier.columns if c not in frame.columns]
     more = said[added].reindex(frame["index"]).reset_index(drop=True)
     return pd.concat([frame.assign(decision=decision), more], axis=1)

@@ -14,7 +14,7 @@ from amends.algorithm import Repair, loss_allowed, removal, repair, search
 from amends.errors import BadInput, RunMismatch, first_line
 from amends.job import Job
 from amends.prepare import prepare
-from amends.runs import DONE, Run, add_to_folder, locked, write_folder
+from amends.runs import DONE, GONE, Run, add_to_folder, locked, write_folder
 from amends.store import RULE, Origin, go_on, read_identified, write_found, write_repair, write_rows
 
 if TYPE_CHECKING:
@@ -122,10 +122,10 @@ def resumable(out: Path, job: Job) -> Run:
 def approved(run: Run) -> np.ndarray:
     """Positions a person decided to remove, in causes.csv."""
     frame = run.causes()
-    strange = sorted(set(frame["decision"]) - {"", "remove", "keep"})
+    strange = sorted(set(frame["decision"]) - {"", "keep", *GONE})
     if strange:
         raise BadInput(f"decision is {strange[0]!r}; {run.folder / 'causes.csv'}; write remove, keep, or nothing")
-    at = frame.loc[frame["decision"] == "remove", "index"].to_numpy()
+    at = frame.loc[frame["decision"].isin(GONE), "index"].to_numpy()
     if not len(at):
         raise BadInput(
             f"nothing is approved; {run.folder / 'causes.csv'}; write remove into the column decision of what is to go"

@@ -259,6 +259,18 @@ def test_the_curve_is_kept_and_shown_again(identified, capsys):
     assert "How many to remove" in capsys.readouterr().out
 
 
+def test_relabelled_causes_are_called_so(identified, tmp_path):
+    assert amends("treat", identified, "--top", 40, "--relabel", "-q", "-o", tmp_path / "again") == 0
+    told = json.loads((tmp_path / "again/metrics.json").read_text())
+    assert told["removed"] == 40
+    table = pd.read_csv(tmp_path / "again/causes.csv", keep_default_na=False)
+    assert (table["decision"] == "relabel").sum() == 40
+    moved = pd.read_csv(tmp_path / "again/dataset/relabelled.csv")
+    assert sorted(moved["index"]) == sorted(table.loc[table["decision"] == "relabel", "index"])
+    assert (moved["label"] != moved["given"]).mean() > 0.5
+    assert len(pd.read_csv(tmp_path / "again/dataset/removed.csv")) == 0
+
+
 def test_requirements_decide_the_exit_code(identified, tmp_path, capsys):
     met, missed = "holdout>=0.01,remaining>=0.5", "holdout>=0.999"
     assert amends("treat", identified, "--top", 45, "-o", tmp_path / "a", "--require", met, "-q") == 0

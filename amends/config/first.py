@@ -30,6 +30,12 @@ SHOWN = {
     "batch_size": "256", "require": '"holdout>=0.5,remaining>=0.98"',
 }  # fmt: skip
 
+ALSO = {
+    ("likelihood", "function"): '"my_model:log_prob"', ("train", "path"): '"data/train"',
+    ("evaluation", "path"): '"data/test"', ("evaluation", "split"): '"test"', ("failures", "path"): '"data/failures"',
+    ("remaining", "path"): '"data/remaining"', ("keep", "path"): '"data/night"',
+}  # fmt: skip
+
 
 def write_first(target: Path, source: Path | None) -> dict[str, dict[str, Any]]:
     """Writes the file and returns what it was filled with; a file that exists is left alone."""
@@ -58,7 +64,7 @@ def first_text(found: dict[str, dict[str, Any]], source: str | None = None) -> s
         lines += ["", *_about(ABOUT[table]), f"[{name}]" if needed else f"# [{name}]"]
         if table in ("evaluation", "failures", "remaining", "keep", "train"):
             keys = {k: v for k, v in keys.items() if k not in TABLES["data"] or k in values}
-        lines += [_line(key, rule, values) for key, rule in keys.items()]
+        lines += [_line(table, key, rule, values) for key, rule in keys.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -66,8 +72,8 @@ def _about(text: str) -> list[str]:
     return [f"# {line}" for line in text.replace(". ", ".\n").split("\n")]
 
 
-def _line(key: str, rule: Key, values: dict[str, Any]) -> str:
-    shown = json.dumps(values[key], ensure_ascii=False) if key in values else SHOWN[key]
+def _line(table: str, key: str, rule: Key, values: dict[str, Any]) -> str:
+    shown = json.dumps(values[key], ensure_ascii=False) if key in values else ALSO.get((table, key), SHOWN[key])
     note = rule.help + (f" ({', '.join(rule.choices)})" if 0 < len(rule.choices) <= 7 else "")
     return f"{'' if key in values else '# '}{key} = {shown}".ljust(34) + f"  # {note}"
 
