@@ -43,7 +43,7 @@ def causes_frame(
         named = groups(influence.failures, predicted(influence.failures, theta))
     pairs = conflicts(part, influence.failures, theta)
     ids = np.arange(len(influence.failures)) if failure_ids is None else failure_ids
-    leaning = influence.edited.mean if influence.edited is not None else theta
+    leaning = influence.leaning
     then = leaning if after is None else after
     own = part.examples.own()
     frame = pd.DataFrame(

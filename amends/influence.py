@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,13 @@ from torch import Tensor, nn
 from amends.committee import FEW, Heard, decide
 from amends.data.splits import split
 from amends.editors import Editor, HeldOut, Watch, follow
+from amends.editors.tangent import Linearised
 from amends.errors import BadInput, NonFinite
 from amends.factor import Factor
 from amends.methods import BY_NAME, Default, Method, Scorer
 from amends.methods import scores as scores_from_elsewhere
 from amends.methods.base import Score
-from amends.params import LARGE, Params, count
+from amends.params import LARGE, Params, count, flatten, plus
 from amends.posteriors import Gaussian, Point, Posterior
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
@@ -28,6 +30,8 @@ from amends.selection import fraction, positive, top
 
 if TYPE_CHECKING:
     import pandas as pd
+
+HALVINGS = 16  # lengths tried along a tangent, from that of the weights on
 
 
 def influence(
@@ -107,7 +111,7 @@ class Influence:
     @property
     def identified(self) -> Identified:
         """What is worth keeping of it."""
-        edited = None if self.edited is None else self.edited.mean
+        edited = None if self.edited is None else self.leaning
         return Identified(self.scores, self.raw, self.before, edited, self.heard, self.unseen)
 
     def _repr_html_(self) -> str:
@@ -115,6 +119,19 @@ class Influence:
         from amends.report.notebook import influence_html
 
         return influence_html(self)
+
+    @cached_property
+    def leaning(self) -> Params:
+        """The weights with the failures inserted, to ask what the model would then say. A tangent has a
+        direction and no length: it is followed as far as the failures become most likely."""
+        start = self.start.mean
+        if not isinstance(self.edited, Linearised):
+            return start if self.edited is None else self.edited.mean
+        along = self.edited.direction
+        far = float(flatten(start).norm() / flatten(along).norm().clamp(min=1e-30)) or 1.0
+        ways = [plus(start, along, far * 2.0**-k) for k in range(HALVINGS)]
+        likely = [float(self.failures.per_example(way).double().sum()) for way in ways]
+        return ways[int(np.nanargmax(likely))]
 
     def __repr__(self) -> str:
         first = ", ".join(f"{i}: {self.scores[i]:.3g}" for i in np.argsort(-self.scores, kind="stable")[:5])
@@ -177,7 +194,19 @@ def identified(
     seed: int,
     progress: Progress,
 ) -> Influence:
-    """`identify`, once model and data have been made into evidence."""
+    """`identify`, once model and data have been made into evidence; in the precision of the weights."""
+    with torch.autocast(train.network.device.type, enabled=False):
+        return _identified(train, failures, remaining, method, seed, progress)
+
+
+def _identified(
+    train: Factor,
+    failures: Factor,
+    remaining: Factor | None,
+    method: Method | Scorer | Default | Identified | ArrayLike | None,
+    seed: int,
+    progress: Progress,
+) -> Influence:
     if isinstance(method, Identified):
         return method.of(train, failures)
     if isinstance(method, list) or hasattr(method, "__array__"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import amends
 from amends.algorithm import search
@@ -73,3 +75,18 @@ def test_positions_outside_train_are_named(world):
     model, train, failures, remaining, _ = world
     with pytest.raises(BadInput, match="index 100000"):
         amends.repair(model, train, failures, remaining, remove=[100000])
+
+
+def test_a_tangent_leans_towards_the_failures_without_running_away():
+    """Its direction has no length of its own, so what is suggested must not depend on one."""
+    x = torch.linspace(-1, 1, 40, dtype=torch.float64)[:, None]
+    model = nn.Linear(1, 1, dtype=torch.float64)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+        model.bias.fill_(0.0)
+    failures = (x[:8], x[:8] + 3)
+    for method in (amends.methods.grad_dot(), amends.methods.linear()):
+        found = amends.identify(model, (x, x), failures, method=method, likelihood=amends.likelihoods.Gaussian())
+        suggested = np.array(found.frame().sort_values("index")["suggested"].tolist()[:8])
+        target = (x[:8, 0] + 3).numpy()
+        assert np.abs(suggested - target).mean() < 2.0, "nearer than before"
