@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amends import curvature, data, errors, export, likelihoods, methods, models
     from amends.algorithm import Groups, Repair, repair
+    from amends.evaluation import failing
     from amends.influence import Influence, identify
     from amends.treatment import treat
 
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Groups": "amends.algorithm",
     "Influence": "amends.influence",
+    "failing": "amends.evaluation",
     "identify": "amends.influence",
     "Repair": "amends.algorithm",
     "repair": "amends.algorithm",
@@ -30,8 +32,8 @@ _HOME = {
 _ROOMS = ("curvature", "data", "errors", "export", "likelihoods", "methods", "models")
 
 __all__ = [
-    "Groups", "Influence", "Repair", "__version__", "curvature", "data", "errors", "export", "identify", "likelihoods",
-    "methods", "models", "repair", "treat",
+    "Groups", "Influence", "Repair", "__version__", "curvature", "data", "errors", "export", "failing", "identify",
+    "likelihoods", "methods", "models", "repair", "treat",
 ]  # fmt: skip
 
 

@@ -51,6 +51,8 @@ def load_huggingface(where: Path, task: str | None, options: Mapping[str, Any], 
 
     names = getattr(model.config, "id2label", None) or {}
     classes = () if task == "causal-lm" else tuple(str(names[i]) for i in sorted(names))
+    if all(name == f"LABEL_{i}" for i, name in enumerate(classes)):  # what a config says when nobody named them
+        classes = ()
     return Loaded(
         model=model, write=write, classes=classes, encode=encode, likelihood=_likelihood(model.config, task),
         files=tuple(kept),
