@@ -223,10 +223,8 @@ def trained(tmp_path_factory):
 
 def quiet_lightning(test):
     for message in (
-        "ignore:.*does not have many workers:UserWarning",  # advice for large data
-        "ignore:.*The number of training batches:UserWarning",
+        "ignore:.*does not have many workers:UserWarning",  # advice, on machines with many cores
         "ignore:.*isinstance.*LeafSpec.*:FutureWarning",  # of its own use of torch
-        "ignore:.*torch.jit:DeprecationWarning",
     ):
         test = pytest.mark.filterwarnings(message)(test)
     return test
