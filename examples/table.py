@@ -65,14 +65,17 @@ model.eval()
 with torch.no_grad():
     said = model(torch.tensor(evaluation[features].to_numpy(), dtype=torch.float32)).argmax(1).numpy()
 right = said == evaluation["label"].cat.codes.to_numpy()
-print(f"{len(train)} rows to learn from, {len(wrong)} with a wrong label; {right.mean():.1%} of {len(right)} others right")
+print(
+    f"{len(train)} rows to learn from, {len(wrong)} with a wrong label; {right.mean():.1%} of {len(right)} others right"
+)
 
 # The repair. In a frame, numbers are features, `label` is the label, and `id` comes along.
 result = amends.repair(model, train, evaluation[~right], evaluation[right])
 result.save(args.out / "result")
 print(result)
 planted = train.index.isin(wrong)
-print(f"{planted[result.removed].mean():.0%} of those removed have a wrong label; of all, {planted.mean():.0%} have")
+top = result.influence.top(len(wrong))
+print(f"of the {len(top)} highest scores {planted[top].mean():.0%} have a wrong label, of all {planted.mean():.0%}")
 spread = (train[features] - train[features].mean()) / train[features].std()
 for cause in result.causes.head(5).itertuples():
     row = spread.iloc[cause.index]
