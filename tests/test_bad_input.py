@@ -109,7 +109,7 @@ CASES = {
     "output not a tensor": (lambda: amends.identify(Pair(4, 3), data(), data(3)), "returns a tuple"),
     "inputs of another shape": (
         lambda: amends.identify(model(), (torch.zeros(5, 9), torch.zeros(5).long()), data(3)), "cannot take these"),
-    "no model": (lambda: amends.identify("model.pt", data(), data(3)), "expected a torch.nn.Module"),
+    "no model": (lambda: amends.identify("model.pt", data(), data(3)), "load it first: amends.models.load"),
     "no data": (lambda: amends.identify(model(), 7, data(3)), "cannot read a int; train"),
     "method by name": (lambda: amends.identify(model(), data(), data(3), method="ewc"), "an object of amends.methods"),
     "method that does not treat": (
