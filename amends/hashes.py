@@ -26,5 +26,5 @@ def _hash(tensors: Iterable[tuple[str, Tensor]]) -> str:
     for name, tensor in tensors:
         array = tensor.detach().cpu().contiguous()
         total.update(f"{name} {array.dtype} {list(array.shape)};".encode())
-        total.update(memoryview(array.reshape(-1).view(torch.uint8).numpy()) if array.numel() else b"")
+        total.update(array.reshape(-1).view(torch.uint8).numpy().tobytes())
     return total.hexdigest()

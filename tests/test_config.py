@@ -37,7 +37,7 @@ def test_options_win_over_the_file_and_top_puts_fraction_aside(tmp_path):
 
 
 def test_options_are_checked_like_the_file(tmp_path):
-    with pytest.raises(BadInput, match="method is 'ewk'.*did you mean ewc"):
+    with pytest.raises(BadInput, match=r"method is 'ewk'.*did you mean ewc"):
         config(tmp_path).with_options(method="ewk")
 
 
