@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amends import curvature, data, errors, export, likelihoods, methods, models
-    from amends.algorithm import Groups, Repair, repair
+    from amends.algorithm import Repair, repair
+    from amends.cut import Groups
     from amends.evaluation import failing
     from amends.influence import Influence, identify
     from amends.treatment import treat
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "Groups": "amends.algorithm",
+    "Groups": "amends.cut",
     "Influence": "amends.influence",
     "failing": "amends.evaluation",
     "identify": "amends.influence",

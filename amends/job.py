@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.algorithm import Groups
 from amends.config.read import Config
+from amends.cut import Groups
 from amends.data.failures import positions, select
 from amends.data.read import read
 from amends.data.records import Records

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from amends.algorithm import Repair, loss_allowed, removal, repair, search
+from amends.algorithm import Repair, repair, search
 from amends.errors import BadInput, RunMismatch, first_line
 from amends.job import Job
+from amends.plan import loss_allowed, removal
 from amends.prepare import prepare
 from amends.runs import DONE, GONE, Run, add_to_folder, locked, write_folder
 from amends.store import RULE, Origin, go_on, read_identified, write_found, write_repair, write_rows

@@ -16,11 +16,11 @@ from torch.autograd.forward_ad import unpack_dual
 from torch.utils.data import Dataset
 
 import amends
-from amends.algorithm import _suspects
 from amends.curve import CAUSES, LEARNED, NOTHING, NOTHING_LEARNED, RANDOM, CurvePoint, Fit, Rule
 from amends.data import split
 from amends.errors import BadInput
 from amends.evaluation import harmed, paired
+from amends.plan import suspects_of
 from amends.prepare import prepare
 from tests.worlds import TRAIN, TRAINED, digits, learned, planted_digits, right, sorted_out
 
@@ -95,10 +95,10 @@ def test_what_an_edit_comes_to_see_as_labelled_is_no_suspect(nonsense):
     net, train, failures, remaining = nonsense
     guard = prepare(net, None, None, 256, train=train, remaining=remaining)["remaining"]
     found = amends.identify(net, train, failures, method=amends.methods.grad_dot())
-    never, always = (_suspects(replace(found, unseen=np.full(40, p)), guard) for p in (0.0, 0.06))
+    never, always = (suspects_of(replace(found, unseen=np.full(40, p)), guard) for p in (0.0, 0.06))
     assert len(never) > 20
     assert len(always) == 0
-    assert len(_suspects(found, guard)) == len(_suspects(replace(found, unseen=np.zeros(40)), None)) == 0
+    assert len(suspects_of(found, guard)) == len(suspects_of(replace(found, unseen=np.zeros(40)), None)) == 0
 
 
 def test_real_failures_are_not_called_wrong(result):

@@ -1,0 +1,163 @@
+"""How a repair is done: what to remove and how, one round for each group of failures, each with its verdict."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from amends.curve import CAUSES, LEARNED, CurvePoint, judged, share
+from amends.cut import Cut
+from amends.errors import BadInput
+from amends.factor import Factor
+from amends.influence import Influence, identified
+from amends.methods import Default, Method
+from amends.neighbours import votes
+from amends.params import LARGE, Params, count
+from amends.progress import Progress
+from amends.search import Search
+from amends.selection import fraction, indices, top
+from amends.verdict import NOT, PARTLY, Against, verdict_of
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The repair of one group of failures, or of all of them at once."""
+
+    groups: tuple[str, ...]
+    query: np.ndarray
+    query_groups: np.ndarray
+    found: Influence
+    points: list[CurvePoint]
+    after: Params
+    removed: np.ndarray
+    verdict: str
+    reason: str
+    p_value: float
+    learned: bool
+    controls: dict[str, dict[str, Any]]
+    suspects: np.ndarray
+    fixed: tuple[int, int]
+
+    def row(self) -> dict[str, Any]:
+        fixed, n = self.fixed
+        return {"groups": list(self.groups), "verdict": self.verdict, "reason": self.reason, "fixed": fixed, "n": n,
+                "removed": len(self.removed), "learned": self.learned, "p_value": self.p_value}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How a round is done: with which methods, how much to remove, how far what worked may fall."""
+
+    identify_with: Any
+    method: Method
+    learning: bool | None
+    remove: int | np.ndarray | None
+    floor: float | None
+    seed: int
+    others: tuple[Method, ...] = ()  # treatments to choose from beside `method`
+
+    def __call__(
+        self, given: dict[str, Factor], kept: tuple[str, ...], cut: Cut, gone: np.ndarray, shown: Progress
+    ) -> Round:
+        data, start, sets = given["train"], given["train"].network.params, cut.sets(given)
+        guard = given["remaining"][cut.guard] if len(cut.guard) else None
+        keeping = tuple(given[name] for name in kept)
+        found = identified(data, sets.query, guard, self.identify_with, self.seed, shown)
+        suspects = cut.query[suspects_of(found, guard)]
+        picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
+        chooser = Search(
+            found, guard, keeping, self.method, self.learning, sets.share, self.floor, self.seed, shown, gone, picked,
+            self.others,
+        )  # fmt: skip
+        made = chooser(number)
+
+        points = judged(made.points, sets.holdout, sets.remaining)  # from here on nothing is chosen
+        final = None if made.final is None else points[made.final]
+        after = start if final is None else {k: v.to(data.network.device) for k, v in final.theta.items()}
+        metrics, judging = sets.metrics(start, after, self.seed), sets.holdout if len(sets.holdout) else sets.query
+        against = [Against(points[i], points[j], data, judging) for i, j in made.against]
+        floors = made.floors.judged(points[0].remaining, self.floor, share(sets.remaining, start))
+        verdict, reason = verdict_of(metrics, floors, final, against, made.tried, made.safe)
+        if verdict == NOT:
+            after, final = start, None
+        return Round(
+            tuple(sorted({str(name) for name in cut.named[cut.query]})),
+            cut.query,
+            cut.named[cut.query],
+            found,
+            points,
+            after,
+            chooser.order[: 0 if final is None else final.removed],
+            verdict,
+            reason,
+            max((a.p_value for a in against), default=1.0),
+            final is not None and (self.method.learn or final.by == LEARNED),
+            {p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in made.controls},
+            suspects,
+            (0 if final is None else metrics["fixed"], len(judging)),
+        )
+
+
+def together(rounds: list[Round]) -> Round:
+    """Several rounds in the words of one: repaired if all were, partly if some."""
+    verdicts = [r.verdict for r in rounds]
+    verdict = verdicts[0] if len(set(verdicts)) == 1 else PARTLY
+    reason = "; ".join(f"{', '.join(r.groups)}: {r.verdict}, {r.reason}" for r in rounds)
+    p_value = max((r.p_value for r in rounds if r.verdict != NOT), default=1.0)
+    return replace(rounds[-1], verdict=verdict, reason=reason, p_value=p_value)
+
+
+def suspects_of(found: Influence, guard: Factor | None) -> np.ndarray:
+    """Failures whose own label looks wrong: every right example near them carries what the model says,
+    and no edit that was shown the other failures comes to see them as labelled."""
+    if guard is None or found.unseen is None:
+        return np.zeros(0, dtype=int)
+    given, said = votes(found.failures, guard, found.train.network.params)
+    return np.flatnonzero((given == 0) & (said >= 0.9) & (found.unseen < 0.05))
+
+
+def loss_allowed(floor: float | None) -> None:
+    """BadInput unless it is a share."""
+    if floor is not None and not (isinstance(floor, numbers.Real) and 0 <= float(floor) <= 1):
+        raise BadInput(f"floor is {floor!r}; floor; give the share of remaining that may be lost, 0 to 1")
+
+
+def removal(remove: Any, size: int) -> int | np.ndarray | None:
+    """A count, a share of train, the positions themselves, or None to let the curve decide."""
+    if remove is None:
+        return None
+    if isinstance(remove, numbers.Integral) and not isinstance(remove, bool):
+        return len(top(np.zeros(size), int(remove)))
+    if isinstance(remove, numbers.Real) and not isinstance(remove, bool):
+        return len(fraction(np.zeros(size), float(remove)))
+    if (isinstance(remove, Sequence | np.ndarray) and not isinstance(remove, str)) or hasattr(remove, "__array__"):
+        return indices(remove, size)
+    raise BadInput(f"remove is {remove!r}; remove; give a count, a share of train, positions in it, or None")
+
+
+def others(given: Method | Default | None, seed: int, train: Factor) -> tuple[Method, ...]:
+    """What our own treatment is chosen from."""
+    if not (given is None or isinstance(given, Default)):
+        return ()
+    return (given or Default()).otherwise(seed, len(train), count(train.network.params) >= LARGE)
+
+
+def treatment_of(
+    given: Method | Default | None, learn: bool | None, seed: int, examples: int
+) -> tuple[Method, bool | None]:
+    """The treatment that only forgets, with which the curve is drawn, and whether to learn from the query
+    once that is done: yes, no, or None for only if what worked still works."""
+    ours = given is None or isinstance(given, Default)
+    method = given
+    if given is None or isinstance(given, Default):
+        method = (given or Default()).treating(seed, examples)
+    if not isinstance(method, Method):
+        raise BadInput(f"treat_with is {given!r}; repair; pass one that treats, for example amends.methods.newton()")
+    if not method.forget:  # there is nothing but learning in it
+        return method if learn is None else method._replace(learn=bool(learn)), False
+    wanted = learn if learn is not None or ours else method.learn
+    return method._replace(learn=False), None if wanted is None else bool(wanted)
