@@ -65,8 +65,8 @@ with torch.no_grad():
 right = same.all(1)
 overlooked = ~same[:, names.index("has a hole")] & (evaluation[1][:, names.index("has a hole")] == 1)
 failures, remaining = ((evaluation[0][at], evaluation[1][at]) for at in (overlooked, right))
-print(f"{rows} digits to learn from, {len(wrong)} nines without their hole; of {others} others {right.float().mean():.1%} "
-      f"have all three labels right, and {len(failures[1])} holes are overlooked")  # fmt: skip
+print(f"{rows} digits to learn from, {len(wrong)} of them nines without their hole")
+print(f"of {others} others {right.float().mean():.1%} have all labels right; {len(failures[1])} holes are overlooked")
 
 # The repair.
 result = amends.repair(model, train, failures, remaining, likelihood=amends.likelihoods.Bernoulli())
