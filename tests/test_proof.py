@@ -300,7 +300,12 @@ def test_each_example_is_read_once(planted, result):
     given = [Counted(data) for data in sets]
     found = amends.repair(net, *given, **cheaply(result, remove=None, treat_with=amends.methods.fine_tune(epochs=1)))
     assert len(found.curve) > 3
-    for data in given:
+    train, *judging = given
+    assert {i for i, times in train.reads.items() if times > 1} < set(range(len(train))), (
+        "a few, to see if it is random"
+    )
+    assert set(train.reads.values()) == {1, 2}
+    for data in judging:
         assert data.reads == dict.fromkeys(range(len(data)), 1)
 
 

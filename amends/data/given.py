@@ -19,6 +19,7 @@ from amends.data.views import LABELS, Views, input_of, same, seeded, unsteady
 from amends.errors import BadInput, first_line
 
 IDS = ("id", "idx", "index")  # numbers that name an example; never an input unless the model asks for it
+ONCE = ("failures", "remaining")  # what will judge a repair is read once, when it is split and checked
 
 
 def records(data: Any, name: str, accepts: set[str]) -> Records:
@@ -69,7 +70,7 @@ def _items(data: Any, name: str, accepts: set[str]) -> Records:
     items = [data[i] for i in range(len(data))]
     if not items:
         return Records(torch.zeros(0), torch.zeros(0, dtype=torch.long))
-    if unsteady(items.__getitem__, data.__getitem__, len(items)):
+    if name not in ONCE and unsteady(items.__getitem__, data.__getitem__, len(items)):
         warnings.warn(
             f"{name} gives the same example differently each time it is read, so scores would be those of one frozen "
             "draw; pass amends.data.views(scoring, training) with a set without randomness for scoring, "
