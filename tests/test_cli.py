@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import resource
@@ -326,11 +327,14 @@ def test_runs_are_listed_shown_and_compared(repaired, identified, tmp_path, caps
     assert "config.repair.top" in capsys.readouterr().out
 
 
-def test_a_run_is_removed_and_nothing_else_with_it(identified, capsys):
+def test_a_run_is_removed_and_nothing_else_with_it(identified, capsys, monkeypatch):
     (identified / "mine.txt").write_text("notes")
     assert amends("runs", "rm", identified, "--yes") == 2
     assert "mine.txt, which amends did not write" in capsys.readouterr().err
     (identified / "mine.txt").unlink()
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert amends("runs", "rm", identified) == 0
+    assert identified.exists()
     assert amends("runs", "rm", identified, "--yes") == 0
     assert not identified.exists()
 

@@ -78,7 +78,8 @@ def rm(run: Path, yes: bool) -> None:
     from amends.runs import Run, remove
 
     opened = Run.open(run)
-    if not yes:
-        click.confirm(f"Remove {run} for good?", abort=True, err=True)
+    if not yes and not click.confirm(f"Remove {run} for good?", err=True):
+        click.echo(f"{run} is left as it is.")
+        return
     remove(opened)
     click.echo(f"Removed {run}.")
