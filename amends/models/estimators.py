@@ -55,10 +55,15 @@ def module_of(model: Any, likelihood: Any = None) -> Opened:
     if isinstance(model, nn.Module):
         _refuse_frozen(model)
         return Opened(model, likelihood, _same)
-    skorch = sys.modules.get("skorch")  # whoever has such a net has imported it
-    if skorch is not None and isinstance(model, skorch.NeuralNet):
+    if is_skorch(model):
         return _skorch(model, likelihood)
     raise _no_model(model)
+
+
+def is_skorch(model: Any) -> bool:
+    """Whoever has such a net has imported skorch."""
+    skorch = sys.modules.get("skorch")
+    return skorch is not None and isinstance(model, skorch.NeuralNet)
 
 
 def _same(module: nn.Module) -> nn.Module:

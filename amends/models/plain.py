@@ -13,19 +13,22 @@ from typing import Any
 from torch import nn
 
 from amends.errors import BadInput, first_line
+from amends.models.estimators import is_skorch, module_of
 from amends.models.loaded import Loaded, write_weights
 from amends.models.weights import put_weights, read_weights
 
 
 def load_plain(function: str, options: Mapping[str, Any], weights: str | Path | None, folder: Path) -> Loaded:
-    """`function` is called with `options` and returns the network; weights may already be in it."""
+    """`function` is called with `options` and returns the network, or a skorch net around it; weights may
+    already be in it."""
     make = function_named(function, folder)
     with importable(folder):
         try:
             model = make(**options)
         except Exception as e:
             raise BadInput(f"it raised {type(e).__name__}: {first_line(e)}; function {function}; check it") from e
-    if not isinstance(model, nn.Module):
+    module = model.module_ if is_skorch(model) and getattr(model, "initialized_", False) else model
+    if not isinstance(module, nn.Module):
         raise BadInput(
             f"it returns a {type(model).__name__}, expected a torch.nn.Module; function {function}; return the network"
         )
@@ -33,9 +36,16 @@ def load_plain(function: str, options: Mapping[str, Any], weights: str | Path | 
     files = [Path(source)] if source else []
     if weights is not None:
         path = folder / weights
-        put_weights(model, read_weights(path), f"weights {path}")
+        put_weights(module, read_weights(path), f"weights {path}")
         files.append(path)
-    return Loaded(model=model, write=write_weights, files=tuple(files))
+    if module is model:
+        return Loaded(model=model, write=write_weights, files=tuple(files))
+    net = module_of(model)
+
+    def write(repaired: nn.Module, into: Path) -> None:
+        write_weights(net.back(repaired).module_, into)
+
+    return Loaded(model=net.module, write=write, likelihood=net.likelihood, files=tuple(files))
 
 
 @contextmanager
