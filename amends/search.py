@@ -13,14 +13,13 @@ from amends.conflicts import groups
 from amends.curve import (
     CAUSES,
     LEARNED,
+    NOTHING,
     NOTHING_LEARNED,
     RANDOM,
-    ROUNDING,
     Curve,
     CurvePoint,
     Rule,
     noise,
-    overall,
     share,
     sizes,
 )
@@ -94,7 +93,9 @@ class Search:
 
     def __call__(self, asked: int | None) -> Made:
         if self.others:
-            return replace(self, method=self._best(asked), others=())(asked)
+            plain, best = replace(self, others=()), self._best(asked)
+            made = replace(plain, method=best)(asked)
+            return made if best is self.method or made.final is not None else plain(asked)
         train, start, say = self.found.train, self.found.train.network.params, self.progress.say
         curve = self._curve(self.method)
         say("control: nothing removed")
@@ -164,25 +165,35 @@ class Search:
         return sizes(len(self.found.train), min(harmful, len(self.order) - 1))
 
     def _best(self, asked: int | None) -> Method:
-        """The treatment that leaves most of query and guard right, in the proportion given, with the middle
-        size gone; the first among equals, and one that refuses is passed over."""
+        """The treatment that leaves most of query and guard right, in the proportion given, with a tenth of D
+        gone: among those that keep what worked, if any does; the first among equals. One that refuses is
+        passed over."""
         counts = self._counts(asked)
         if not counts:
             return self.method
         self.progress.say("trying how to forget")
-        gone, best, least = self.order[: counts[len(counts) // 2]], self.method, -1.0
+        rule, best, most = self._rule(self._once(self.method, 0)), self.method, (False, -1.0)
         for method in (self.method, *self.others):
-            trying = replace(self, method=method, others=())
             try:
-                point = CurvePoint(CAUSES, len(gone), (trying._curve(method).fit(gone, 0),))
+                point = self._once(method, counts[min(2, len(counts) - 1)])
             except (AmendsError, torch.OutOfMemoryError):
                 if method is self.method:
                     raise
                 continue
-            right = overall(point, self.failures)
-            if right > least + ROUNDING:
-                best, least = method, right
+            here = (rule.safe(point), round(rule.overall(point), 9))
+            if here > most:
+                best, most = method, here
         return best
+
+    def _once(self, method: Method, size: int) -> CurvePoint:
+        trying = replace(self, method=method, others=())
+        return CurvePoint(CAUSES if size else NOTHING, size, (trying._curve(method).fit(self.order[:size], 0),))
+
+    def _rule(self, nothing: CurvePoint) -> Rule:
+        """What must be kept, counted from where the model was and from the control."""
+        start = self.found.train.network.params
+        floors = floors_of(nothing.guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
+        return Rule(floors.guard, floors.keep, self.failures, nothing)
 
     def _curve(self, method: Method) -> Curve:
         query = self.found.failures

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,16 +24,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from settings import SETTINGS, Data, World
+from settings import SETTINGS, Data, World, outputs
 
 import amends
 from amends import methods
+from amends.algorithm import search as search_alone
 from amends.climb import Adam
-from amends.curvature import GGN, Damped, Diagonal, Empirical
+from amends.curvature import GGN, Damped, Diagonal, Empirical, Part
 from amends.errors import NotConverged, OutOfMemory
 from amends.evaluation import average_precision, precision_at, ranking_area
 from amends.influence import identify
+from amends.methods.choice import CURVED, SEEN
 from amends.ratio import first_order
+from amends.remember import Laplace
 from amends.treatment import treat
 
 Rows = dict[str, dict[str, Any]]
@@ -47,6 +51,18 @@ class Less(methods.Default):
 
     def identifying(self, remaining: bool, large: bool = False) -> dict[str, methods.Method]:
         return self.change(super().identifying(remaining, large))
+
+
+def of_a_part(world: World, curvature: Any) -> Any:
+    return Part(curvature, CURVED) if world.large else curvature
+
+
+def tuned(world: World, **options: Any) -> methods.Method:
+    """Ten epochs at 1e-3; with all of CIFAR-10, those of the default, at a tenth of the rate unless told."""
+    if not world.large:
+        return methods.fine_tune(**options)
+    size = {"epochs": SEEN / len(world.wrong), "batch": 256, "rate": 3e-5}
+    return methods.fine_tune(**{**size, **options})
 
 
 IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
@@ -67,12 +83,12 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "linear, cg": lambda w: methods.linear(methods.cg()),
     "linear, cg, damping 1000": lambda w: methods.linear(methods.cg(damping=1000.0)),
     "linear, diagonal": lambda w: methods.linear(methods.diagonal()),
-    "linear, kronecker": lambda w: methods.linear(methods.kronecker()),
+    "linear, kronecker": lambda w: methods.linear(of_a_part(w, methods.kronecker())),
     "linear, ekfac": lambda w: methods.linear(methods.ekfac()),
     "linear, dense": lambda w: methods.linear(methods.dense()),
     "ewc as printed": lambda w: methods.ewc_as_printed(),
     "ewc, empirical Fisher": lambda w: methods.ewc(kind=Empirical()),
-    "ewc": lambda w: methods.ewc(),
+    "ewc": lambda w: methods.ewc()._replace(remember=Laplace(of_a_part(w, Diagonal(GGN())))),
     "kfac_ewc as printed": lambda w: methods.kfac_ewc_as_printed(),
     "kfac_ewc": lambda w: methods.kfac_ewc(),
     "online_ewc": lambda w: methods.online_ewc(),
@@ -112,13 +128,14 @@ CAUSES: dict[str, Callable[[World, dict[str, np.ndarray], int], np.ndarray]] = {
 }
 RANKED_BY = {"loss": "loss", "default": "default", "common": COMMON}
 TREATING: dict[str, tuple[str, Callable[[World], Any]]] = {  # the same causes for all but controls and the default's
-    "fine_tune, nothing removed": ("nothing", lambda w: methods.fine_tune()),
-    "fine_tune, removed at random": ("random", lambda w: methods.fine_tune()),
-    "fine_tune, highest loss removed": ("loss", lambda w: methods.fine_tune()),
-    "fine_tune, every wrong label removed": ("wrong", lambda w: methods.fine_tune()),
-    "fine_tune, the default's causes": ("default", lambda w: methods.fine_tune()),
-    "fine_tune, the default's causes, on failures too": ("default", lambda w: methods.fine_tune(learn=True)),
-    "fine_tune, the default's causes, relabelled": ("default", lambda w: methods.fine_tune(relabel=True)),
+    "fine_tune, nothing removed": ("nothing", lambda w: tuned(w)),
+    "fine_tune, removed at random": ("random", lambda w: tuned(w)),
+    "fine_tune, highest loss removed": ("loss", lambda w: tuned(w)),
+    "fine_tune, every wrong label removed": ("wrong", lambda w: tuned(w)),
+    "fine_tune, every wrong label removed, rate .0001": ("wrong", lambda w: tuned(w, rate=1e-4)),
+    "fine_tune, the default's causes": ("default", lambda w: tuned(w)),
+    "fine_tune, the default's causes, on failures too": ("default", lambda w: tuned(w, learn=True)),
+    "fine_tune, the default's causes, relabelled": ("default", lambda w: tuned(w, relabel=True)),
     "fine_tune": ("common", lambda w: methods.fine_tune()),
     "fine_tune, on failures too": ("common", lambda w: methods.fine_tune(learn=True)),
     "fine_tune, on failures alone, pull 10": ("common", lambda w: methods.fine_tune(learn=True, kept=False, pull=10.0)),
@@ -148,8 +165,12 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
     """Every row of the three tables; those already in `rows` are not made again. Seconds are kept if `alone`."""
     rows["base"] = {"accuracy": world.accuracy, "wrong": int(world.wrong.sum()), "fitted": fitted(world),
                     "failures": len(world.sets["query"][1]) + len(world.sets["holdout"][1])}  # fmt: skip
-    given = {"remaining": world.sets["guard"], "batch_size": 1024}
+    size = {"batch_size": 256 if world.large else 1024}
+    given = {"remaining": world.sets["guard"], **size}
     scores: dict[str, np.ndarray] = {}
+    known: dict[str, tuple[Any, float]] = {}
+    if world.large:  # what it ranked is not ranked again
+        known = repairs(world, skip, rows, store, alone, size)
     treatments = {
         name: way for name, way in TREATING.items()
         if f"treat: {name}" not in rows and not skip(f"treat: {name}") and (way[0] != "wrong" or world.wrong.any())
@@ -160,7 +181,7 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
             continue
         method = make(world)
         try:
-            found, seconds = timed(
+            found, seconds = known.get(name) or timed(
                 lambda m=method: identify(world.net, world.train, world.sets["query"], method=m, **given)
             )
         except (NotConverged, OutOfMemory) as e:
@@ -179,31 +200,60 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
         rows.setdefault(f"identify: {name}", row)
         store(rows)
     for name, (by, make) in treatments.items():
+        if skip(f"treat: {name}") or RANKED_BY.get(by, "random") not in {*scores, "random"}:
+            continue
         causes, method = CAUSES[by](world, scores, round(world.share * len(world.wrong))), make(world)
-        model, seconds = timed(
-            lambda c=causes, m=method: treat(world.net, world.train, c, failures=world.sets["query"], method=m, **given)
-        )
+        with half(world):
+            model, seconds = timed(
+                lambda c=causes, m=method: treat(
+                    world.net, world.train, c, failures=world.sets["query"], method=m, **given
+                )
+            )
         rows[f"treat: {name}"] = {**world.accuracies(model), **({"seconds": seconds} if alone else {})}
         store(rows)
+    if not world.large:
+        repairs(world, skip, rows, store, alone, size)
+    return rows
+
+
+def repairs(
+    world: World, skip: Callable[[str], bool], rows: Rows, store: Callable[[Rows], None], alone: bool, size: Any
+) -> dict[str, tuple[Any, float]]:
+    """The third table; of what was made now, the influence the default found and its seconds."""
+    found = {}
+    failures, right_ones = (
+        tuple(torch.cat(part) for part in zip(*(world.sets[k] for k in names), strict=True))
+        for names in (("query", "holdout"), ("guard", "remaining"))
+    )
+    share = len(world.sets["holdout"][1]) / len(failures[1])
     for name, options in REPAIRS.items():
         if f"repair: {name}" in rows or skip(f"repair: {name}"):
             continue
-        failures, right_ones = (
-            tuple(torch.cat(part) for part in zip(*(world.sets[k] for k in names), strict=True))
-            for names in (("query", "holdout"), ("guard", "remaining"))
-        )
-        result, seconds = timed(
-            lambda o=options, f=failures, r=right_ones: amends.repair(
-                world.net, world.train, f, r, holdout=len(world.sets["holdout"][1]) / len(f[1]), batch_size=1024, **o
+        with half(world):
+            if world.large:
+                part, searched = timed(
+                    lambda: search_alone(world.net, world.train, failures, right_ones, holdout=share, **size)
+                )
+                found["default"] = (part.influence, searched)
+                options = {**options, "identify_with": part.influence.identified}
+            result, seconds = timed(
+                lambda o=options: amends.repair(
+                    world.net, world.train, failures, right_ones, holdout=share, **size, **o
+                )
             )
-        )
         m = result.metrics
         rows[f"repair: {name}"] = {k: m[k]["after"] for k in ("query", "holdout", "remaining", "overall")} | {
             "removed": m["removed"], "repaired": float(m["verdict"] != "not repaired"),
             "of them wrong": float(world.wrong[result.removed].mean()) if m["removed"] else 0.0,
-        } | ({"seconds": seconds} if alone else {})  # fmt: skip
+        } | ({"seconds": seconds + (found["default"][1] if found else 0.0)} if alone else {})  # fmt: skip
         store(rows)
-    return rows
+    return found
+
+
+def half(world: World) -> Any:
+    """bfloat16 where autocast allows, while weights are tuned; identifying does not take part in it."""
+    on = world.large and world.train[0].is_cuda
+    return torch.autocast("cuda", torch.bfloat16, cache_enabled=False) if on else nullcontext()
 
 
 def finite_edit(method: Any) -> bool:
@@ -216,7 +266,7 @@ def fitted(world: World) -> float:
         return 0.0
     x, y = world.train
     with torch.no_grad():
-        return float((world.net(x).argmax(1) == y).cpu().numpy()[world.wrong].mean())
+        return float((outputs(world.net, x).argmax(1) == y).cpu().numpy()[world.wrong].mean())
 
 
 def timed(f: Callable[[], Any]) -> tuple[Any, float]:
@@ -318,9 +368,9 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> Rows:
     rows = json.loads(kept.read_text()) if kept.exists() else {}
     if args.render:
         return rows
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = setting == "CIFAR"
     torch.backends.cudnn.deterministic = True
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(setting != "CIFAR", warn_only=True)
     warnings.filterwarnings("ignore")
     if args.device == "cpu" and args.jobs > 1:
         torch.set_num_threads(1)
@@ -328,7 +378,8 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> Rows:
     kept.parent.mkdir(parents=True, exist_ok=True)
 
     def skip(name: str) -> bool:
-        return name in args.skip or bool(args.only and name not in args.only)
+        late = time.perf_counter() - start > args.seconds
+        return late or name in args.skip or bool(args.only and name not in args.only)
 
     world = SETTINGS[setting](Data(args.data), seed, args.device)
     one_seed(world, skip, rows, lambda r: _write(kept, json.dumps(r)), args.jobs == 1)
@@ -350,6 +401,7 @@ def main() -> None:
     ask.add_argument("--jobs", type=int, default=1, help="seeds at once; seconds are measured only when 1")
     ask.add_argument("--skip", nargs="*", default=[], help="names of rows to leave out, for example 'identify: vcl'")
     ask.add_argument("--only", nargs="*", default=[], help="names of the only rows to make")
+    ask.add_argument("--seconds", type=float, default=1e9, help="after which a seed begins no further row")
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     ask.add_argument("--keep", default=".cache/quality", help="folder of rows already made; a second run goes on")
     ask.add_argument("--out", help="a markdown file for the tables")

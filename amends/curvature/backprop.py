@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -120,7 +122,8 @@ def plan(factor: Factor, theta: Params) -> Plan:
         if owned and rule is not None:
             layers.append(Owned(module, rule, owned))
     x, _ = factor.examples.fetch(0, min(PROBE, len(factor)))
-    trusted = _agreeing(network, theta, x, layers)
+    with _unrounded(network.device):
+        trusted = _agreeing(network, theta, x, layers)
     # A tied parameter is trusted as a whole or not at all, and so is a layer.
     while True:
         kept = [o for o in layers if all(name in trusted for name in o.names.values())]
@@ -128,6 +131,25 @@ def plan(factor: Factor, theta: Params) -> Plan:
         if not lost:
             return Plan(tuple(kept), tuple(k for k in theta if k not in trusted))
         trusted -= lost
+
+
+@contextmanager
+def _unrounded(device: torch.device) -> Iterator[None]:
+    """Without TensorFloat-32 and autocast, whose rounding would look like a layer that disagrees."""
+    if device.type != "cuda":
+        with torch.autocast(device.type, enabled=False):
+            yield
+        return
+    places: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [place.allow_tf32 for place in places]
+    try:
+        for place in places:
+            place.allow_tf32 = False
+        with torch.autocast("cuda", enabled=False):
+            yield
+    finally:
+        for place, allowed in zip(places, before, strict=True):
+            place.allow_tf32 = allowed
 
 
 def _agreeing(network: Network, theta: Params, x: Inputs, layers: list[Owned]) -> set[str]:

@@ -24,7 +24,7 @@ EPOCHS, SEEN = 10, 2**16  # passes over D a treatment makes, unless that is more
 MANY = 20_000  # examples from which its batches are larger
 DAMPINGS = (1.0, 10.0)  # of Newton removal, relative to the mean of the curvature
 NEWTON = tuple(2.0**k for k in range(-4, 1))  # its steps on the way to a whole one
-RATES = (1e-4,)  # for large models, whose weights move too far at the usual one
+RATES = (1e-4, 3e-5)  # for large models, whose weights move too far at the usual one
 
 
 @dataclass(frozen=True)
