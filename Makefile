@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test chromium clean
+.PHONY: demo test docs chromium clean
 
 demo: .venv/demo.installed
 	$(BIN)/amends demo
@@ -12,6 +12,10 @@ test: .venv/dev.installed chromium
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/python -m pytest
+
+# Plain files in site/, every link checked.
+docs: .venv/dev.installed
+	$(BIN)/python docs/build.py site
 
 # The report is opened in a browser: Debian's, where it can be had; otherwise pytest says which tests it leaves out.
 chromium:
@@ -30,4 +34,4 @@ chromium:
 	touch $@ .venv/demo.installed
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv runs site
