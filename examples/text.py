@@ -31,16 +31,16 @@ args = parser.parse_args()
 if args.out.exists():
     sys.exit(f"{args.out} exists; remove it, or name another with --out")
 args.out.mkdir(parents=True)
-rows, others, epochs = (300, 400, 6) if args.quick else (2000, 2000, 8)
+rows, others, epochs, more = (150, 200, 30, 1) if args.quick else (1600, 1200, 12, 5)
 
 
 class Reader(nn.Module):
-    """One layer of attention over at most 24 words; word 0 is no word, and is not attended to."""
+    """One layer of attention over at most 20 words; word 0 is no word, and is not attended to."""
 
     def __init__(self, words, width=32, heads=4):
         super().__init__()
         self.heads = heads
-        self.word, self.place = nn.Embedding(words, width), nn.Embedding(24, width)
+        self.word, self.place = nn.Embedding(words, width), nn.Embedding(20, width)
         self.ask, self.join = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.think = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, width))
         self.norm, self.say = nn.LayerNorm(width), nn.Linear(width, 2)
@@ -57,8 +57,8 @@ class Reader(nn.Module):
 
 def numbers(text):
     """The words of a text by their place in words.txt; 1 is a word that is not there."""
-    found = [PLACE.get(word, 1) for word in re.findall(r"[a-z']+", text.lower())[:24]] or [1]
-    return torch.tensor(found + [0] * (24 - len(found)))
+    found = [PLACE.get(word, 1) for word in re.findall(r"[a-z']+", text.lower())[:20]] or [1]
+    return torch.tensor(found + [0] * (20 - len(found)))
 
 
 # The data, and what is wrong with it.
@@ -113,7 +113,9 @@ print(f"{rows} sentences to learn from, {planted.sum()} of them with a wrong lab
 print(f"{right.mean():.1%} of {others} others are right")
 
 # The repair.
-result = amends.repair(model, train, evaluation[~right], evaluation[right])
+result = amends.repair(
+    model, train, evaluation[~right], evaluation[right], treat_with=amends.methods.fine_tune(epochs=more)
+)
 result.save(args.out / "result")
 print(result)
 top = result.influence.top(planted.sum())
@@ -145,5 +147,9 @@ path = "train.csv"
 
 [evaluation]
 path = "evaluation.csv"
+
+[repair]
+treat = "fine_tune"
+treat_options = {{ epochs = {more} }}
 """)
 print(f"The same on the command line: amends repair {args.out}/amends.toml -o {args.out}/again")
