@@ -32,6 +32,29 @@ def test_retraining_on_what_is_kept_reaches_its_optimum():
     assert float(flatten({str(i): g for i, g in enumerate(grads)}).abs().max()) < 1e-3
 
 
+def test_a_treatment_goes_on_from_where_the_first_ended():
+    x, y, network = classification(n=80)
+    newton = methods.newton(methods.dense())
+    alone = amends.treat(plain(network), (x, y), np.arange(5), method=newton)
+    still, tuned = (methods.fine_tune(rate=rate, epochs=1)._replace(first=newton) for rate in (0.0, 0.1))
+    model = amends.treat(plain(network), (x, y), np.arange(5), method=still)
+    assert_close(model.state_dict(), alone.state_dict())
+    model = amends.treat(plain(network), (x, y), np.arange(5), method=tuned)
+    by_hand = amends.treat(alone, (x, y), np.arange(5), method=methods.fine_tune(rate=0.1, epochs=1))
+    assert_close(model.state_dict(), by_hand.state_dict())
+
+
+def test_where_examples_are_many_a_treatment_sees_each_less_often():
+    default = methods.default()
+    few, many = (default.treating(0, examples).editor.climb for examples in (3000, 50_000))
+    assert (few.epochs, few.batch) == (10, 64)
+    assert many.epochs * 50_000 == pytest.approx(2**16)
+    assert many.batch == 256
+    assert default.treating(0, 10**6).editor.climb.epochs == 1
+    assert [m.first is None for m in default.otherwise(0, 3000)] == [False, False]
+    assert all(m.first is None and m.editor.climb.rate < 1e-3 for m in default.otherwise(0, 50_000, large=True))
+
+
 def test_retraining_can_start_from_given_weights():
     x, y, network = classification()
     start = nn.Linear(3, 3, dtype=torch.float64)

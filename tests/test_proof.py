@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 import amends
 from amends.curve import CAUSES, LEARNED, NOTHING, NOTHING_LEARNED, RANDOM, CurvePoint, Fit, Rule
 from amends.data import split
-from amends.errors import BadInput
+from amends.errors import BadInput, NotConverged
 from amends.evaluation import harmed, paired
 from amends.plan import suspects_of
 from amends.prepare import prepare
@@ -54,6 +54,37 @@ def same_weights(a, b):
 def cheaply(result, **options):
     """Scores that are known already, so that only treating takes time."""
     return {"identify_with": result.influence.scores, "remove": 45, **options}
+
+
+# --- how to forget -------------------------------------------------------------------------------------
+
+
+def choosing(monkeypatch, usual, *others):
+    monkeypatch.setattr(amends.methods.Default, "treating", lambda self, *_: usual)
+    monkeypatch.setattr(amends.methods.Default, "otherwise", lambda self, *_: others)
+
+
+def refusing(train, remaining):
+    raise NotConverged("not today; newton; try another")
+
+
+def test_the_way_to_forget_is_the_one_that_fixes_most(planted, result, monkeypatch):
+    works, still = amends.methods.fine_tune(epochs=10), amends.methods.fine_tune(rate=0.0, epochs=1)
+    plain = amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=works))
+    assert plain.verdict != "not repaired"
+    for usual, others in ((still, (works,)), (works, (still,)), (works, (works._replace(remember=refusing),))):
+        choosing(monkeypatch, usual, *others)
+        made = amends.repair(*planted[:4], **cheaply(result, learn=False))
+        assert made.metrics["holdout"] == plain.metrics["holdout"]
+        assert same_weights(made.model, plain.model)
+
+
+def test_a_way_that_breaks_what_worked_is_not_taken(planted, result, monkeypatch):
+    """It learns the failures by heart, so that more is right as a whole, and less than may be of the rest."""
+    works = amends.methods.fine_tune(epochs=10)
+    choosing(monkeypatch, works, amends.methods.fine_tune(rate=3e-3, epochs=60, learn=True))
+    made = amends.repair(*planted[:4], **cheaply(result, learn=False))
+    assert same_weights(made.model, amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=works)).model)
 
 
 # --- nothing to find -----------------------------------------------------------------------------------
