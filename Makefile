@@ -11,7 +11,7 @@ test: .venv/dev.installed chromium
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # Plain files in site/, every link checked.
 docs: .venv/dev.installed
