@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,11 @@ def digits_project(folder: Path) -> Path:
     config = folder / "amends.toml"
     config.write_text(CONFIG)
     return config
+
+
+def heeding() -> None:
+    """For a process of its own: heed Ctrl-C even where whoever started the tests does not."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def amends(*args: object) -> int:

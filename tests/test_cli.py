@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 from amends.cli.app import COMMANDS
 from amends.config.read import Config
 from amends.runs import Run, locked, write_folder
-from tests.projects import amends, digits_project
+from tests.projects import amends, digits_project, heeding
 
 DONE = {
     "causes.csv", "causes.parquet", "curve.csv", "dataset", "identified", "looks.json", "metrics.json", "repaired",
@@ -211,7 +211,8 @@ def test_killed_half_way_it_goes_on(repaired, project, tmp_path):
     out = tmp_path / "killed"
     command = [sys.executable, "-c", "from amends.cli import main; main()", "repair", "-o", str(out), "--seed", "1"]
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True, "preexec_fn": heeding}
+        with subprocess.Popen(command, **pipes) as process:
             for line in process.stderr:
                 if line.startswith("control: nothing removed"):
                     process.send_signal(number)

@@ -373,13 +373,15 @@ def test_a_probability_is_relative_to_the_most_a_likelihood_can_give():
     expected = (-((out - data.examples.y) ** 2) / (2 * 0.3**2)).sum(1).exp()
     assert_close(committee._probability(data.network.likelihood, out, data.examples.y), expected.numpy())
     wide = replace(data, network=replace(data.network, likelihood=Gaussian(sigma=5.0)))
-    assert_close(committee._probability(wide, data.examples.y), np.ones(30))
+    assert_close(committee._probability(wide.network.likelihood, data.examples.y, data.examples.y), np.ones(30))
     data, _, after = edited("bernoulli")
     out, y = data.outputs(after.mean), data.examples.y
-    assert_close(committee._probability(data, out), torch.where(y > 0, out.sigmoid(), (-out).sigmoid()).prod(1).numpy())
+    both = torch.where(y > 0, out.sigmoid(), (-out).sigmoid()).prod(1)
+    assert_close(committee._probability(data.network.likelihood, out, y), both.numpy())
     data, _, after = edited("soft")
-    assert_close(committee._probability(data, data.examples.y.log()), np.ones(30))
-    assert (committee._probability(data, data.outputs(after.mean)) < 1).all()
+    of, y = data.network.likelihood, data.examples.y
+    assert_close(committee._probability(of, y.log(), y), np.ones(30))
+    assert (committee._probability(of, data.outputs(after.mean), y) < 1).all()
 
 
 class Recording:

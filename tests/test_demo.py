@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+
+from tests.projects import heeding
 
 AMENDS = [sys.executable, "-c", "from amends.cli import main; main()"]
 
@@ -111,7 +112,8 @@ def test_usage_errors_are_one_line_and_code_2(args, says, tmp_path):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_killed_half_way_nothing_is_left(number, code, tmp_path):
-    process = subprocess.Popen([*AMENDS, "demo"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    pipes = {"stderr": subprocess.PIPE, "text": True, "preexec_fn": heeding}
+    process = subprocess.Popen([*AMENDS, "demo"], cwd=tmp_path, **pipes)
     assert process.stderr is not None
     process.stderr.readline()  # the first stage has begun
     time.sleep(0.2)
