@@ -1,0 +1,341 @@
+"""The documentation is true: every block of it runs, and nothing that exists is missing from the reference.
+
+Pages run in a quick form, with fewer steps of each edit and each fit; what they show of numbers is "for example".
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import tomllib
+
+import pytest
+
+import amends
+from tests.pages import DOCS, ROOT, Reader, blocks
+
+PAGES = sorted(p for p in DOCS.rglob("*.md") if blocks(p))
+ROOMS = ("data", "models", "likelihoods", "methods", "curvature", "export", "errors")
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """The default with less work."""
+    from amends import climb, curve, search
+    from amends.methods import choice, treatments
+
+    monkeypatch.setattr(choice, "EPOCHS", 2)
+    monkeypatch.setattr(choice, "LBFGS", lambda steps: climb.LBFGS(steps=5))
+    monkeypatch.setattr(treatments, "Adam", lambda epochs, **more: climb.Adam(epochs=min(epochs, 2), **more))
+    monkeypatch.setattr(curve, "SHARES", (0.1, 0.2))
+    monkeypatch.setattr(search, "REFITS", 1)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers:UserWarning")  # Lightning's advice
+@pytest.mark.filterwarnings("ignore:.*isinstance.*LeafSpec.*:FutureWarning")  # of Lightning's own use of torch
+@pytest.mark.parametrize("page", PAGES, ids=[p.relative_to(DOCS).as_posix() for p in PAGES])
+def test_every_block_of_a_page_runs(page, quick, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    Reader().read(page, monkeypatch)
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def sections(text: str, level: str = "##") -> dict[str, str]:
+    """What stands below each heading, by its words."""
+    parts = re.split(rf"^{level} (.+)$", text, flags=re.MULTILINE)[1:]
+    return dict(zip((h.strip().replace("\\", "") for h in parts[::2]), parts[1::2], strict=True))
+
+
+def first_cells(text: str) -> list[str]:
+    """The code in the first column of all tables."""
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
+    return [code for cell in cells for code in re.findall(r"`([^`]+)`", cell)]
+
+
+def commands() -> dict:
+    import click
+
+    from amends.cli.app import COMMANDS, cli
+
+    found = {}
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        found[f"amends {name}"] = command
+        for inner, below in getattr(command, "commands", {}).items():
+            found[f"amends {name} {inner}"] = below
+    return found
+
+
+def test_every_command_and_option_is_in_the_reference_and_no_other():
+    written = {k: v for k, v in sections(page("reference/cli.md")).items() if k.startswith("amends ")}
+    there = commands()
+    assert set(written) == set(there)
+    for name, command in there.items():
+        options = {
+            o
+            for p in command.params
+            if p.param_type_name == "option" and not p.hidden
+            for o in (*p.opts, *p.secondary_opts)
+        }
+        assert {c for c in first_cells(written[name]) if c.startswith("-")} == options, name
+
+
+def test_every_exit_code_method_and_kind_of_export_is_in_the_reference():
+    from amends.cli.app import EXIT
+    from amends.cli.export import KINDS
+    from amends.config.keys import IDENTIFY, SOLVERS, TREAT
+
+    parts = sections(page("reference/cli.md"))
+    codes = {0, 1, 7, 70, 130, 143} | {code for _, code in EXIT}
+    assert {int(c) for c in first_cells(parts["Exit codes"])} == codes
+    assert set(re.findall(r"^\| (\d+)(?:, \d+)? \|", page("how-to/ci.md"), re.M)) <= set(map(str, codes))
+    named = dict(re.findall(r"^For `--(\w+)`: (.+)\.$", parts["Names of methods"], re.M))
+    for option, known in (("method", IDENTIFY), ("treat", TREAT), ("solver", SOLVERS)):
+        assert re.findall(r"`(\w+)`", named[option]) == list(known)
+    assert {c for c in first_cells(parts["amends export"]) if not c.startswith("-")} == set(KINDS)
+
+
+def test_every_table_and_key_of_a_config_is_in_the_reference_and_no_other():
+    from amends.config.keys import SHARED, TABLES
+
+    written = {k.strip("[]").removesuffix(".NAME"): v for k, v in sections(page("reference/config.md")).items()}
+    assert set(written) == set(TABLES)
+    for name, keys in TABLES.items():
+        own = set(keys) if name == "data" or not set(SHARED) <= set(keys) else set(keys) - set(SHARED)
+        assert set(first_cells(written[name])) == own, name
+        for key in own:
+            row = next(line for line in written[name].splitlines() if line.startswith(f"| `{key}` |"))
+            shown = keys[key].choices if len(keys[key].choices) <= 7 else ()
+            assert all(f"`{choice}`" in row for choice in shown), f"{name}.{key}"
+            assert keys[key].default is None or f"`{keys[key].default}`" in row, f"{name}.{key}"
+
+
+def documented() -> dict[str, dict[str, str]]:
+    """By room the names in the Python reference, each with the signature written there."""
+    found = {}
+    for room, text in sections(page("reference/api.md")).items():
+        own = {}
+        for heading, below in sections(text, "###").items():
+            if heading.startswith(f"{room}."):
+                signature = re.match(r"\s*`([^`]+)`", below)
+                own[heading.removeprefix(f"{room}.")] = signature[1] if signature else ""
+        tables = re.sub(r"^\| (attribute|argument) \|.*?\n\n", "", text + "\n\n", flags=re.MULTILINE | re.DOTALL)
+        own |= {re.match(r"\w+", cell)[0]: cell for cell in first_cells(tables)}
+        found[room.removeprefix("amends").lstrip(".")] = own
+    return found
+
+
+def exported(room: str) -> dict:
+    module = importlib.import_module(f"amends.{room}") if room else amends
+    names = getattr(module, "__all__", None)
+    if names is None:
+        names = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
+    return {n: getattr(module, n) for n in names if not inspect.ismodule(getattr(module, n))}
+
+
+def test_every_public_name_is_in_the_reference_and_no_other():
+    written = documented()
+    assert set(written) == {"", *ROOMS, "trace"}
+    assert {n for n in amends.__all__ if inspect.ismodule(getattr(amends, n))} <= set(ROOMS)
+    for room in ("", *ROOMS):
+        assert set(written[room]) == set(exported(room)), room or "amends"
+
+
+@pytest.mark.parametrize("room", ["", *ROOMS])
+def test_signatures_are_those_of_the_code(room):
+    for name, written in documented()[room].items():
+        if "(" not in written:
+            continue
+        given = inspect.signature(exported(room)[name]).parameters.values()
+        stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+        inside = written[written.index("(") + 1 : written.rindex(")")]
+        inside = re.sub(r"\([^()]*\)", "", inside)
+        asked = [part.split("=")[0].strip() for part in inside.split(",")]
+        expected = [stars.get(p.kind, "") + p.name for p in given]
+        assert [a for a in asked if a not in ("*", "")] == expected, f"{room}.{name}"
+        for p in given:
+            if isinstance(p.default, str | int | float | bool | None) and not isinstance(p.default, type(p.empty)):
+                assert f"{p.name}={p.default!r}" in written, f"{room}.{name}: {p.name}"
+
+
+@pytest.mark.parametrize("name", ["Influence", "Repair", "data.Records"])
+def test_attributes_of_results_are_those_of_the_code(name):
+    room, _, leaf = name.rpartition(".")
+    heading = f"amends.{name}"
+    text = sections(sections(page("reference/api.md"))[f"amends.{room}" if room else "amends"], "###")[heading]
+    kind = exported(room)[leaf]
+    there = {n for n in {*vars(kind), *kind.__dataclass_fields__} if not n.startswith("_")}
+    assert {re.match(r"\w+", cell)[0] for cell in first_cells(text)} == there
+
+
+def test_the_arguments_of_repair_are_explained():
+    text = sections(sections(page("reference/api.md"))["amends"], "###")["amends.repair"]
+    assert first_cells(text) == list(inspect.signature(amends.repair).parameters)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A whole run, in a quick form."""
+    from tests.projects import amends as command
+    from tests.projects import digits_project
+
+    folder = tmp_path_factory.mktemp("project")
+    config = digits_project(folder)
+    assert command("repair", config, "-o", folder / "run", "--top", 30, "-q") == 0
+    return folder / "run"
+
+
+def test_every_file_of_a_run_is_in_the_reference_and_no_other(run):
+    written = set(first_cells(sections(page("reference/run-folder.md"))["Files"]))
+    there = {p.relative_to(run).as_posix() for p in run.rglob("*") if p.is_file()}
+    assert written == there
+    from amends.runs import FILES
+
+    tops = {name.split("/")[0] for name in written}
+    assert tops | {"curve.png", "strongest.png", "least_harmful.png"} == FILES
+
+
+def test_every_column_and_key_of_a_run_is_in_the_reference_and_no_other(run):
+    import json
+
+    import numpy as np
+    import pandas as pd
+
+    from amends.frames import COLUMNS
+
+    parts = sections(page("reference/run-folder.md"))
+    assert first_cells(parts["causes.csv and causes.parquet"]) == COLUMNS
+    assert pd.read_csv(run / "causes.csv").columns.tolist()[: len(COLUMNS)] == COLUMNS
+    assert first_cells(parts["curve.csv"]) == pd.read_csv(run / "curve.csv").columns.tolist()
+    assert set(first_cells(parts["metrics.json"])) == set(json.loads((run / "metrics.json").read_text()))
+    about = tomllib.loads((run / "run.toml").read_text())
+    told = re.findall(r"^\| `\[(\w+)\]` \| (.*) \|$", parts["run.toml"], re.M)
+    assert {name for name, _ in told} == set(about)
+    assert set(re.findall(r"`(\w+)`", dict(told)["run"])) - {"identified", "done"} == set(about["run"])
+    assert set(re.findall(r"`(\w+)`", dict(told)["model"])) == set(about["model"])
+    assert set(re.findall(r"`(\w+)`", dict(told)["data"])) == set(about["data"]["train"])
+    arrays = next(line for line in parts["Files"].splitlines() if "scores.npz" in line).split("|")[2]
+    assert re.findall(r"`(\w+)`", arrays) == np.load(run / "identified/scores.npz").files
+    heard = json.loads((run / "identified/heard.json").read_text())
+    row = next(line for line in parts["Files"].splitlines() if "heard.json" in line).split("|")[2]
+    assert re.findall(r"`(\w+)`", row) == list(heard[0])
+
+
+# --- the site -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def builder():
+    spec = importlib.util.spec_from_file_location("docs_build", DOCS / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["docs_build"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def site(builder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("site")
+    return out, builder.build(DOCS, out)
+
+
+def test_the_site_has_every_page_and_asks_for_nothing(site):
+    out, made = site
+    assert len(made) == len(list(DOCS.rglob("*.md"))) + 1  # and the changes
+    for path in made:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r'(?:src|<link[^>]*href)="https?:', text), path
+        assert "<script" not in text, path
+        for link in re.findall(r'href="([^"#:]+)(?:#[^"]*)?"', text):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
+    assert "url(" not in (out / "style.css").read_text()
+
+
+@pytest.fixture
+def copy(builder, tmp_path):
+    """A tiny docs/ of two pages."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/style.css").write_text("")
+    (tmp_path / "docs/one.md").write_text("# One\n\n## Some more\n")
+    (tmp_path / "docs/two.md").write_text("# Two\n\n[there](one.md#some-more)\n")
+    return tmp_path / "docs"
+
+
+WRONG = {
+    "no page": ("two.md", "# Two\n\n[there](three.md)\n", "it leads nowhere; two.md: three.md"),
+    "no heading": ("two.md", "# Two\n\n[there](one.md#none)\n", "no heading #none in one.md; two.md: one.md#none"),
+    "no picture": ("two.md", "# Two\n\n![a](a.png)\n", "it leads nowhere; two.md: a.png"),
+    "not in the menu": ("three.md", "# Three\n", "no place in the menu"),
+    "in the menu alone": ("two.md", None, "no such page"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_broken_link_or_a_missing_page_fails_in_one_line(builder, copy, kind, monkeypatch, capsys):
+    monkeypatch.setattr(builder, "NAV", {"All": {"one.md": "One", "two.md": "Two"}})
+    monkeypatch.setattr(builder, "HERE", copy)
+    assert builder.main([str(copy.parent / "site")]) == 0
+    name, text, said = WRONG[kind]
+    (copy / name).unlink(missing_ok=True)
+    if text is not None:
+        (copy / name).write_text(text)
+    capsys.readouterr()
+    assert builder.main([str(copy.parent / "again")]) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.startswith("error: ")
+    assert told.count("\n") == 1
+    assert not (copy.parent / "again").exists()
+
+
+def test_the_site_in_a_narrow_window(site):
+    """Nothing is cut off at 390 px, the menu opens, and no request leaves the disk."""
+    from tests.test_browser import CHROMIUM
+
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium: install Debian's package chromium, or name one in CHROMIUM")
+    _, made = site
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        view = browser.new_page(viewport={"width": 390, "height": 844})
+        asked, said = [], []
+        view.on("request", lambda request: asked.append(request.url))
+        view.on("console", lambda message: said.append(message.text))
+        for path in made:
+            view.goto(path.as_uri())
+            assert view.evaluate("document.documentElement.scrollWidth") <= 390, path.name
+        assert not view.is_visible("nav")
+        view.click("header label")
+        assert view.is_visible("nav")
+        browser.close()
+    assert not said
+    assert all(url.startswith(("file:", "data:")) for url in asked)
+
+
+# --- words and numbers that stand in several places -----------------------------------------------
+
+
+def test_nobody_is_called_mislabelled():
+    for path in [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]:
+        assert "mislabel" not in path.read_text(encoding="utf-8").lower(), path
+
+
+def test_the_version_is_one():
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {amends.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert stated == amends.__version__
+    assert f"## {amends.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_make_has_the_targets_that_are_named():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
+    for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
+        for name in re.findall(r"^make (\w+)", path.read_text(encoding="utf-8"), re.M):
+            assert name in targets, f"{path.name}: make {name}"
