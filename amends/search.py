@@ -166,22 +166,23 @@ class Search:
 
     def _best(self, asked: int | None) -> Method:
         """The treatment that leaves most of query and guard right, in the proportion given, with a tenth of D
-        gone: among those that keep what worked, if any does; the first among equals. One that refuses is
-        passed over."""
+        gone, among those that keep what worked, if any does. Another than the usual one has to fix more of the
+        query by a standard error, if that one keeps what worked; one that refuses is passed over."""
         counts = self._counts(asked)
         if not counts:
             return self.method
         self.progress.say("trying how to forget")
-        rule, best, most = self._rule(self._once(self.method, 0)), self.method, (False, -1.0)
-        for method in (self.method, *self.others):
+        rule, size = self._rule(self._once(self.method, 0)), counts[min(2, len(counts) - 1)]
+        usual = self._once(self.method, size)
+        best, most = self.method, (rule.safe(usual), rule.overall(usual))
+        least = usual.query + 0.5 / len(self.found.failures) ** 0.5 if most[0] else 0.0
+        for method in self.others:
             try:
-                point = self._once(method, counts[min(2, len(counts) - 1)])
+                point = self._once(method, size)
             except (AmendsError, torch.OutOfMemoryError):
-                if method is self.method:
-                    raise
                 continue
-            here = (rule.safe(point), round(rule.overall(point), 9))
-            if here > most:
+            here = (rule.safe(point), rule.overall(point))
+            if here > most and point.query >= least:
                 best, most = method, here
         return best
 
