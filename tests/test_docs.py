@@ -334,6 +334,14 @@ def test_the_version_is_one():
     assert f"## {amends.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
+def test_figures_of_the_limits_stand_in_the_results():
+    """Each with the command, the commit and the hardware beside it there; a table may have a zero in front."""
+    there = " ".join(page(f"{n}.md") for n in ("default", "results/quality", "results/convex", "results/benchmarks"))
+    figures = re.findall(r"(?<![\d])\.\d{3}", page("limits.md"))
+    assert len(figures) > 20
+    assert [f for f in figures if not re.search(rf"(?<![1-9]){re.escape(f)}", there)] == []
+
+
 def test_make_has_the_targets_that_are_named():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
     for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
