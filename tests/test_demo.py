@@ -64,7 +64,8 @@ def test_lines_off_a_terminal(ran):
 def test_json_is_one_document_and_a_rerun_replaces_the_folder(ran):
     folder, _ = ran
     before = (folder / "runs/demo/metrics.json").read_text()
-    done = amends("demo", "--json", "--seed", "1", "--method", "grad_dot", cwd=folder)
+    quick = ["--method", "grad_dot", "--treat", "newton", "--solver", "diagonal"]
+    done = amends("demo", "--json", "--seed", "1", *quick, cwd=folder)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["run"] == "runs/demo"
