@@ -336,7 +336,8 @@ def test_the_version_is_one():
 
 def test_figures_of_the_limits_are_those_of_the_results():
     """The summary of the results, and what the page on limits says of it."""
-    rows = re.findall(r"^\| (\w+) \| 0(\.\d{3}).*?\| 0(\.\d{3})", sections(page("results/quality.md"))["Summary"], re.M)
+    first = sections(page("results/quality.md"))["Summary"].split("\n\n")[1]  # its table of average precision
+    rows = re.findall(r"^\| (\w+) \| 0(\.\d{3}).*?\| 0(\.\d{3})", first, re.M)
     default, best = ({name: figures[i] for name, *figures in rows} for i in (0, 1))
     said = page("limits.md")
     assert f"CIFAR-10 ({default['CIFAR']}; the next best {best['CIFAR']})" in said
