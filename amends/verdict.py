@@ -28,6 +28,7 @@ from amends.params import Params
 REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
 FLOOR = 0.01  # what `remaining` may lose against the control that removes nothing, when the user does not say
 ENOUGH = 0.5  # share of the holdout failures that must be right for "repaired"
+NOTICED = 0.02  # a fall of remaining that is told in figures
 MOST_CLASSES = 100  # a table of more is no longer read
 TELLING = 20  # with fewer failures to judge with, a test says little either way, and the verdict says that
 
@@ -207,5 +208,7 @@ def verdict_of(
         rest_says = "what worked was not looked at, since no remaining was given"
         if rest is not None:
             rest_says = "what worked still works"
+            if rest["after"] < rest["before"] - NOTICED:  # the floor counts from a control that fell too
+                rest_says = f"{rest['after']:.1%} of what worked still works, within the floor"
         return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and {rest_says}{few}"
     return PARTLY, f"{judged['after']:.0%} of the {on} failures are right, short of {ENOUGH:.0%}{few}"

@@ -43,6 +43,11 @@ def said(holdout=0.6, remaining=1.0, n=40, floors=None, chosen=None, against=Non
 
 def test_half_of_the_holdout_is_repaired_and_less_is_partly():
     assert said() == (REPAIRED, "60% of the holdout failures are right, and what worked still works")
+    fell = said(remaining=0.93, floors=Floors(0.9, (), 0.9, 0.0))
+    assert fell == (
+        REPAIRED,
+        "60% of the holdout failures are right, and 93.0% of what worked still works, within the floor",
+    )
     assert said(0.5)[0] == REPAIRED
     assert said(0.49) == (PARTLY, "49% of the holdout failures are right, short of 50%")
     assert "was not looked at" in said(remaining=None)[1]

@@ -44,6 +44,7 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
             show_causes(causes, console=console)
             console.print(f"{len(causes)} removed in all.\n")
         show_curve(metrics["curve"], metrics["removed"], console)
+        console.print()
         show_verdict(metrics, console)
         console.print(f"\nWritten to {out}/: {', '.join(sorted(p.name for p in out.iterdir()))}")
     for line in missed:
