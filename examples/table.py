@@ -65,9 +65,8 @@ model.eval()
 with torch.no_grad():
     said = model(torch.tensor(evaluation[features].to_numpy(), dtype=torch.float32)).argmax(1).numpy()
 right = said == evaluation["label"].cat.codes.to_numpy()
-print(
-    f"{len(train)} rows to learn from, {len(wrong)} with a wrong label; {right.mean():.1%} of {len(right)} others right"
-)
+print(f"{len(train)} rows to learn from, {len(wrong)} of them with a wrong label")
+print(f"{right.mean():.1%} of {len(right)} others are right")
 
 # The repair. In a frame, numbers are features, `label` is the label, and `id` comes along.
 result = amends.repair(model, train, evaluation[~right], evaluation[right])
