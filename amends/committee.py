@@ -8,7 +8,7 @@ which fixes failures on one side by breaking what was right on the other, gains 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from amends.posteriors import Posterior
 from amends.progress import Progress
 
 WITHIN = 0.03  # members this much worse than the best, or by its noise if that is more, are heard 1/e as much
+ROOT = 0.5  # power under which the harm found by edits of one member is averaged
 LEAST = 0.05  # and those heard less than this are not heard at all
 MOST = 1000  # right examples an edit is held by, and judged on, while choosing
 SHOWN = 2000  # failures it is shown while choosing; four times as many in the end
@@ -67,10 +68,11 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Probabilities a member gives to the labels it was not shown."""
+    """Probabilities a member gives to the labels it was not shown; and how it scores D, shown each half."""
 
     failures: np.ndarray
     right: np.ndarray
+    scores: tuple[Tensor, ...] = ()
 
     @property
     def balanced(self) -> float:
@@ -112,7 +114,8 @@ def decide(
         try:
             q = method.remember(train, held)
             after = follow(method.editor(q, method.evidence(train, inserted)), None, progress=counter)
-            parts[name], edits[name] = (weight, method.score(q, after, train)), (q, after)
+            scores = (method.score(q, after, train), *trials[name].scores)
+            parts[name], edits[name] = (weight, replicated(scores)), (q, after)
         except (AmendsError, torch.OutOfMemoryError) as e:
             refused[name] = e
     if not parts:
@@ -130,16 +133,22 @@ def decide(
     return Decision(_joined(list(parts.values())), raw, q, edited, tuple(heard), unseen)
 
 
-def _joined(parts: list[tuple[float, Tensor]]) -> Tensor:
-    """Each member's scores in units of its mean harm, weighed and summed. Harm counts where a member
-    finds it, whatever the others say; where none does, the least harmless come first."""
+def replicated(edits: Sequence[Tensor]) -> Tensor:
+    """What one member finds, from several edits: harm that only some of the failures bear witness to is
+    trusted less than harm that all do, so roots are averaged, not the harm itself."""
+    return _joined([(1 / len(edits), scores) for scores in edits], ROOT)
+
+
+def _joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:
+    """Scores, each in units of their mean harm, weighed and averaged (harm as its `power`). Harm counts where
+    one finds it, whatever the others say; where none does, the least harmless come first."""
     harm, harmless = torch.zeros_like(parts[0][1]), torch.zeros_like(parts[0][1])
     for weight, scores in parts:
         unit = scores.clamp(min=0).mean()
         if unit > 0:
-            harm += weight * scores.clamp(min=0) / unit
+            harm += weight * (scores.clamp(min=0) / unit) ** power
             harmless += weight * scores.clamp(max=0) / unit
-    return torch.where(harm > 0, harm, harmless)
+    return torch.where(harm > 0, harm ** (1 / power), harmless)
 
 
 def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
@@ -178,7 +187,7 @@ def _trial(
     counter: Callable[[int], None],
     most: int,
 ) -> Trial:
-    on_failures, on_right = np.zeros(len(failures)), np.zeros(len(judges))
+    on_failures, on_right, scores = np.zeros(len(failures)), np.zeros(len(judges)), []
     for (shown, unseen), (holding, judging) in zip(
         _halves(_named(failures), seed), _halves(_named(judges), seed), strict=True
     ):
@@ -187,7 +196,8 @@ def _trial(
         after = follow(method.editor(q, evidence), None, progress=counter)
         here = _probabilities(q, after, failures[unseen], judges[judging])
         on_failures[unseen], on_right[judging] = here.failures, here.right
-    return Trial(on_failures, on_right)
+        scores.append(method.score(q, after, train))
+    return Trial(on_failures, on_right, tuple(scores))
 
 
 def _named(data: Factor) -> np.ndarray:

@@ -367,6 +367,15 @@ def test_scores_are_joined_in_units_of_mean_harm():
     assert_close(committee._joined([(0.5, -a.abs()), (0.5, b)]), b.clamp(min=0) / 3 + b.clamp(max=0) / 3 * (b <= 0))
 
 
+def test_harm_that_every_edit_finds_counts_more_than_as_much_from_one():
+    """(⅓√3 + ⅓√0 + ⅓√0)² = ⅓ where one edit alone finds harm; where none does, the mean."""
+    edits = torch.tensor([[3.0, 1.0, 0.0, -2.0], [0.0, 1.0, 3.0, -1.0], [0.0, 1.0, 3.0, -3.0]])
+    found = committee.replicated(list(edits))
+    assert_close(found, torch.tensor([1 / 3, 1.0, 4 / 3, -2.0]))
+    assert_close(committee.replicated([7 * edits[0], *edits[1:]]), found)
+    assert_close(committee.replicated([edits[0]] * 3), edits[0])
+
+
 def test_a_probability_is_relative_to_the_most_a_likelihood_can_give():
     data, _, after = edited("gaussian")
     out = data.outputs(after.mean)
@@ -447,8 +456,10 @@ def test_a_member_is_judged_by_what_it_was_not_shown(world):
     assert made.heard[0].weight == 1.0
     assert made.edited is member.ends[2]
     assert_close(made.raw, first_order(made.start, made.edited, train))
-    harm = label_part(made.start, made.edited, train)
-    assert_close(made.scores, harm / harm.clamp(min=0).mean())
+    harm = [label_part(made.start, end, train) for end in (made.edited, *member.ends[:2])]
+    joined = committee.replicated(harm)
+    assert_close(made.scores, torch.where(joined > 0, joined / joined.clamp(min=0).mean(), made.scores))
+    assert ((made.scores > 0) == (torch.stack(harm) > 0).any(0)).all()
 
 
 def test_what_was_unseen_is_the_weighed_mean_of_those_heard(world):
