@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,6 @@ from amends.curve import (
     Curve,
     CurvePoint,
     Rule,
-    noise,
     share,
     sizes,
 )
@@ -36,13 +36,24 @@ from amends.treatment import again, treated
 from amends.verdict import Floors, floors_of
 
 SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
-REFITS = 3  # of every point of the curve, where a treatment has random numbers and the model is not large
+REFITS = 3  # of every point of the curve, where a treatment has random numbers
+SPARED = 2  # a large model is fitted once, at so many sizes when it learns, and beside one random control
 
 
 def alike(a: Factor, b: Factor) -> bool:
     """Whether targets are of one kind, so that the two can be learned together."""
     y, z = a.examples.y, b.examples.y
     return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()
+
+
+def _halves(data: Factor | None, seed: int) -> list[tuple[Any, Any]]:
+    """Each half beside the other; what cannot be cut is both."""
+    if data is None:
+        return [(None, None)] * 2
+    a, b = split(groups(data, predicted(data, data.network.params)), 0.5, seed)
+    if not len(a) or not len(b):
+        a = b = np.arange(len(data))
+    return [(data[a], data[b]), (data[b], data[a])]
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,10 @@ class Search:
     others: tuple[Method, ...] = ()
 
     @cached_property
+    def large(self) -> bool:
+        return count(self.found.train.network.params) >= LARGE
+
+    @cached_property
     def order(self) -> np.ndarray:
         """What may be removed: what the user picked, then the others, each most harmful first."""
         order = np.argsort(-self.found.scores, kind="stable")
@@ -111,7 +126,8 @@ class Search:
             chosen = curve.at(CAUSES, self.order[:asked])
             points.append(chosen)
         say("control: as many removed at random")
-        points += [curve.random(p.removed) for p in points[1:]]
+        one = chosen or points[-1]
+        points += [curve.random(p.removed) for p in points[1:] if p is one or not self.large]
         if chosen is None:
             return Made(points, floors, bool(counts), any(rule.safe(p) for p in points if p.by == CAUSES))
         at = points.index(chosen)
@@ -123,7 +139,7 @@ class Search:
         size = self._size_to_learn_with(chosen, points, rule)
         if size is None:
             return made
-        learner = self._curve(self.method._replace(learn=True))
+        learner = self._curve(self.method._replace(learn=True), self._taught(self.found.failures, self.guard))
         learned = learner.at(LEARNED, self.order[:size])
         if not self.learning and not rule.safe(learned):
             return made
@@ -132,30 +148,35 @@ class Search:
         return replace(made, final=last - 1, against=(*made.against, (last - 1, last)))
 
     def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
-        """The chosen size or one below it, whichever fixes most failures when those are not the ones
-        learned from; None where only forgetting fixes more, by more than noise or the standard error of
-        a share of the query, or where what worked would suffer. All of the query teaches more than the
-        half tried here, and the chosen size was the best of several."""
-        spread = max(noise(points), 0.5 / len(self.found.failures) ** 0.5)
-        best, size = (-1.0, chosen.removed) if self.learning else (chosen.query - spread, None)
+        """The chosen size or one below it, whichever leaves most of query and guard right, in the proportion
+        given, where each half of both was not learned from; None where what worked would suffer, or where as
+        much is right with nothing forgotten, or with only forgetting."""
         sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
-        for k in sizes[-SMALLER:]:
-            halves = self._learned_by_halves(self.order[:k])
-            if rule.safe(halves) and halves.query > best:
-                best, size = halves.query, k
-        return size
+        sizes = sizes[-(SPARED if self.large else SMALLER) :]
+        nothing, *halves = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
+        beaten = (nothing,) if self.learning else (nothing, chosen)
+        good = [p for p in halves if rule.safe(p) and all(rule.overall(p) > rule.overall(other) for other in beaten)]
+        if good:
+            return max(good, key=rule.overall).removed
+        return chosen.removed if self.learning else None
 
     def _learned_by_halves(self, causes: np.ndarray) -> CurvePoint:
-        """Learning from half of the query, looking at the other, and the other way round."""
-        query, method = self.found.failures, self.method._replace(learn=True)
-        a, b = split(groups(query, predicted(query, query.network.params)), 0.5, self.seed)
-        if not len(a) or not len(b):
-            a = b = np.arange(len(query))
+        """Learning from half of query and guard, as heavy as the whole, looking at the other; and the other
+        way round."""
+        query, guard, method = self.found.failures, self.guard, self.method._replace(learn=True)
         fits = []
-        for shown, unseen in ((a, b), (b, a)):
-            theta = self._treated(causes, method, query[shown])
-            fits.append(replace(self._curve(method), query=query[unseen]).seen(theta))
-        return CurvePoint(LEARNED, len(causes), tuple(fits))
+        for (shown, unseen), (held, judging) in zip(_halves(query, self.seed), _halves(guard, self.seed), strict=True):
+            theta = self._treated(causes, method, 2.0 * self._taught(shown, held))
+            fits.append(replace(self._curve(method), query=unseen, guard=judging).seen(theta))
+        both = CurvePoint(LEARNED, len(causes), tuple(fits))  # neither would be handed back: only the mean counts
+        return replace(both, fits=(replace(fits[0], query=both.query, guard=both.guard, kept=both.kept),))
+
+    def _taught(self, failures: Factor, right_ones: Factor | None) -> Factor:
+        """What is learned: failures alone would pull towards their own classes, so right examples that guard
+        are learned with them."""
+        if right_ones is None or not alike(self.found.train, right_ones):
+            return failures
+        return failures + right_ones
 
     def _counts(self, asked: int | None) -> list[int]:
         """The sizes of C to try."""
@@ -196,12 +217,12 @@ class Search:
         floors = floors_of(nothing.guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
         return Rule(floors.guard, floors.keep, self.failures, nothing)
 
-    def _curve(self, method: Method) -> Curve:
+    def _curve(self, method: Method, taught: Factor | None = None) -> Curve:
         query = self.found.failures
-        refits = REFITS if again(method, 1) is not method and count(query.network.params) < LARGE else 1
+        refits = REFITS if again(method, 1) is not method and not self.large else 1
 
         def treat(causes: np.ndarray, number: int) -> Params:
-            return self._treated(causes, again(method, number), query)
+            return self._treated(causes, again(method, number), query if taught is None else taught)
 
         return Curve(treat, refits, self.order, query, self.guard, self.keep, self.seed)
 

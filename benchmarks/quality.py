@@ -19,15 +19,17 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from settings import SETTINGS, Data, World, outputs
 
 import amends
-from amends import methods
+from amends import committee, methods
 from amends.algorithm import search as search_alone
 from amends.climb import Adam
 from amends.curvature import GGN, Damped, Diagonal, Empirical, Part
@@ -40,6 +42,7 @@ from amends.remember import Laplace
 from amends.treatment import treat
 
 Rows = dict[str, dict[str, Any]]
+ONE_EDIT = "default, without what halves find"  # every member scores by its edit with all of the failures alone
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
 
 
@@ -113,6 +116,7 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "default": lambda w: methods.default(),
     "default, r̃ for a score": lambda w: Less(lambda ms: {n: m._replace(score=first_order) for n, m in ms.items()}),
     "default, each failure as one": lambda w: Less(lambda ms: {n: m._replace(mass=None) for n, m in ms.items()}),
+    ONE_EDIT: lambda w: methods.default(),
     "default, without tangents": lambda w: Less(lambda ms: {n: ms[n] for n in ms if n not in ("grad_dot", "linear")}),
     "default, ewc alone": lambda w: Less(lambda ms: {"ewc": ms["ewc"]}),
     "default, functional + ewc alone": lambda w: Less(lambda ms: {"functional + ewc": ms["functional + ewc"]}),
@@ -135,6 +139,7 @@ TREATING: dict[str, tuple[str, Callable[[World], Any]]] = {  # the same causes f
     "fine_tune, every wrong label removed, rate .0001": ("wrong", lambda w: tuned(w, rate=1e-4)),
     "fine_tune, the default's causes": ("default", lambda w: tuned(w)),
     "fine_tune, the default's causes, on failures too": ("default", lambda w: tuned(w, learn=True)),
+    "fine_tune, the default's causes, on failures and right ones too": ("default", lambda w: tuned(w, learn=True)),
     "fine_tune, the default's causes, relabelled": ("default", lambda w: tuned(w, relabel=True)),
     "fine_tune": ("common", lambda w: methods.fine_tune()),
     "fine_tune, on failures too": ("common", lambda w: methods.fine_tune(learn=True)),
@@ -181,9 +186,10 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
             continue
         method = make(world)
         try:
-            found, seconds = known.get(name) or timed(
-                lambda m=method: identify(world.net, world.train, world.sets["query"], method=m, **given)
-            )
+            with patch.object(committee, "replicated", itemgetter(0)) if name == ONE_EDIT else nullcontext():
+                found, seconds = known.get(name) or timed(
+                    lambda m=method: identify(world.net, world.train, world.sets["query"], method=m, **given)
+                )
         except (NotConverged, OutOfMemory) as e:
             rows[f"identify: {name}"] = {"refused": str(e)}
             continue
@@ -203,11 +209,10 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
         if skip(f"treat: {name}") or RANKED_BY.get(by, "random") not in {*scores, "random"}:
             continue
         causes, method = CAUSES[by](world, scores, round(world.share * len(world.wrong))), make(world)
+        taught = joined(world, "query", "guard") if name.endswith("right ones too") else world.sets["query"]
         with half(world):
             model, seconds = timed(
-                lambda c=causes, m=method: treat(
-                    world.net, world.train, c, failures=world.sets["query"], method=m, **given
-                )
+                lambda c=causes, m=method, f=taught: treat(world.net, world.train, c, failures=f, method=m, **given)
             )
         rows[f"treat: {name}"] = {**world.accuracies(model), **({"seconds": seconds} if alone else {})}
         store(rows)
@@ -221,10 +226,7 @@ def repairs(
 ) -> dict[str, tuple[Any, float]]:
     """The third table; of what was made now, the influence the default found and its seconds."""
     found = {}
-    failures, right_ones = (
-        tuple(torch.cat(part) for part in zip(*(world.sets[k] for k in names), strict=True))
-        for names in (("query", "holdout"), ("guard", "remaining"))
-    )
+    failures, right_ones = joined(world, "query", "holdout"), joined(world, "guard", "remaining")
     share = len(world.sets["holdout"][1]) / len(failures[1])
     for name, options in REPAIRS.items():
         if f"repair: {name}" in rows or skip(f"repair: {name}"):
@@ -248,6 +250,10 @@ def repairs(
         } | ({"seconds": seconds + (found["default"][1] if found else 0.0)} if alone else {})  # fmt: skip
         store(rows)
     return found
+
+
+def joined(world: World, *names: str) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.cat(part) for part in zip(*(world.sets[k] for k in names), strict=True))
 
 
 def half(world: World) -> Any:

@@ -16,6 +16,7 @@ from torch.autograd.forward_ad import unpack_dual
 from torch.utils.data import Dataset
 
 import amends
+from amends import search
 from amends.curve import CAUSES, LEARNED, NOTHING, NOTHING_LEARNED, RANDOM, CurvePoint, Fit, Rule
 from amends.data import split
 from amends.errors import BadInput, NotConverged
@@ -398,8 +399,38 @@ def test_learning_where_nobody_said_so_must_be_safe(planted, result, monkeypatch
     only = amends.repair(*planted[:4], **cheaply(result, learn=False))
     assert json.dumps(kept.metrics) == json.dumps(only.metrics)
     assert LEARNED in told(amends.repair(*planted[:4], **cheaply(result, learn=True)))
+
+
+def test_learning_where_nobody_said_so_must_do_more_than_forgetting(planted, result, monkeypatch):
     monkeypatch.setattr(Rule, "safe", lambda self, point: True)
-    assert LEARNED in told(amends.repair(*planted[:4], **cheaply(result)))
+    for best, expected in ((LEARNED, True), (CAUSES, False), (None, False)):
+        monkeypatch.setattr(Rule, "overall", lambda self, p, best=best: float(p.by == best and p.removed > 0))
+        found = amends.repair(*planted[:4], **cheaply(result))
+        assert (LEARNED in told(found)) is expected
+
+
+def test_right_examples_that_guard_are_learned_with_the_failures(planted, result, monkeypatch):
+    """Halves of both as heavy as the whole, then the whole; never what judges."""
+    taught = []
+    treating = search.treated
+
+    def noting(train, causes, failures, remaining, method, *rest):
+        if method.learn:
+            taught.append((set(failures.ids.tolist()), float(failures.weights.sum())))
+        return treating(train, causes, failures, remaining, method, *rest)
+
+    monkeypatch.setattr(search, "treated", noting)
+    found = amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
+    given, cut = found.given, found.rounds[0].query
+    guard = given["remaining"].ids[split(planted[3][1].numpy(), 0.5, 0)[0]]
+    every = {*given["failures"].ids[cut].tolist(), *guard.tolist()}
+    halves, whole = taught[:4], taught[4:]
+    assert len(whole) == 6
+    assert all(seen == every and weight == len(every) for seen, weight in whole)
+    for (one, a), (other, b) in (halves[:2], halves[2:]):
+        assert one | other == every
+        assert not one & other
+        assert a + b == 2 * len(every)
 
 
 # --- groups, and few failures --------------------------------------------------------------------------------
@@ -453,7 +484,8 @@ def test_one_group_is_repaired_and_the_other_left_alone(planted):
     assert result.verdict != "not repaired", result
     assert m["rounds"][0]["groups"] == ["1→7"]
     assert m["holdout"]["n"] == m["groups"]["1→7"]["n"] < sum(row["n"] for row in m["groups"].values())
-    assert m["groups"]["1→7"]["after"] > 0.4 > m["groups"]["9→4"]["after"]
+    assert m["groups"]["1→7"]["after"] > 0.4
+    assert m["groups"]["1→7"]["after"] > m["groups"]["9→4"]["after"]
     assert (given[result.removed] == 7).double().mean() > 0.7
     assert wrong[result.removed].mean() > 0.5
     assert set(result.causes["group"]) <= {"1→7", ""}
