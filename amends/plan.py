@@ -79,7 +79,7 @@ class Plan:
         final = None if made.final is None else points[made.final]
         after = start if final is None else {k: v.to(data.network.device) for k, v in final.theta.items()}
         metrics, judging = sets.metrics(start, after, self.seed), sets.holdout if len(sets.holdout) else sets.query
-        against = [Against(points[i], points[j], data, judging) for i, j in made.against]
+        against = [Against(points[i], points[j], judging, sets.remaining) for i, j in made.against]
         floors = made.floors.judged(points[0].remaining, self.floor, share(sets.remaining, start))
         verdict, reason = verdict_of(metrics, floors, final, against, made.tried, made.safe)
         if verdict == NOT:

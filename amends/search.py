@@ -149,13 +149,17 @@ class Search:
 
     def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
         """The chosen size or one below it, whichever leaves most of query and guard right, in the proportion
-        given, where each half of both was not learned from; None where what worked would suffer, or where as
-        much is right with nothing forgotten, or with only forgetting."""
+        given, where each half of both was not learned from; None where what worked would suffer, where only
+        forgetting leaves as much right, or where learning makes forgetting needless: with nothing forgotten as
+        much of the query is right, within a standard error of such a share."""
         sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
         sizes = sizes[-(SPARED if self.large else SMALLER) :]
         nothing, *halves = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
-        beaten = (nothing,) if self.learning else (nothing, chosen)
-        good = [p for p in halves if rule.safe(p) and all(rule.overall(p) > rule.overall(other) for other in beaten)]
+        enough = nothing.query + 0.5 / len(self.found.failures) ** 0.5
+        good = [
+            p for p in halves
+            if rule.safe(p) and p.query >= enough and (self.learning or rule.overall(p) > rule.overall(chosen))
+        ]  # fmt: skip
         if good:
             return max(good, key=rule.overall).removed
         return chosen.removed if self.learning else None

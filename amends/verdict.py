@@ -30,6 +30,7 @@ FLOOR = 0.01  # what `remaining` may lose against the control that removes nothi
 ENOUGH = 0.5  # share of the holdout failures that must be right for "repaired"
 NOTICED = 0.02  # a fall of remaining that is told in figures
 MOST_CLASSES = 100  # a table of more is no longer read
+CHANCE = 0.05  # p of a test above which a gain may be luck
 TELLING = 20  # with fewer failures to judge with, a test says little either way, and the verdict says that
 
 
@@ -149,16 +150,28 @@ class Against:
 
     causes: CurvePoint
     control: CurvePoint
-    train: Factor
     judging: Factor
+    remaining: Factor | None = None
 
     @cached_property
     def p_value(self) -> float:
-        """Exact McNemar test of their first fits on what judges: how likely luck is."""
-        where = self.train.network.device
-        thetas = ({k: v.to(where) for k, v in p.theta.items()} for p in (self.control, self.causes))
-        pair = Judged(*(right(self.judging, theta) for theta in thetas))
+        """Exact McNemar test of their first fits on the failures that judge: how likely luck is."""
+        pair = self._pair(self.judging)
         return mcnemar(pair.fixed, pair.broken)
+
+    @cached_property
+    def whole(self) -> float:
+        """The same with the right examples that judge; 1 where no more is fixed than broken. Failures fixed
+        by breaking about as many right examples are no repair."""
+        if self.remaining is None or not len(self.remaining):
+            return self.p_value
+        pair = self._pair(self.judging, self.remaining)
+        return mcnemar(pair.fixed, pair.broken) if pair.fixed > pair.broken else 1.0
+
+    def _pair(self, *sets: Factor) -> Judged:
+        where = self.judging.network.device
+        thetas = ({k: v.to(where) for k, v in p.theta.items()} for p in (self.control, self.causes))
+        return Judged(*(np.concatenate([right(s, theta) for s in sets]) for theta in thetas))
 
 
 def verdict_of(
@@ -201,8 +214,13 @@ def verdict_of(
         if ours <= theirs:
             why = f"a control does as well ({pair.control.by}: {theirs:.3f} of {on})"
             return NOT, f"{why}: the data does not explain these failures"
-        if pair.p_value > 0.05 and judged["n"] >= TELLING and pair.control.by != NOTHING_LEARNED:
+        if judged["n"] < TELLING or pair.control.by == NOTHING_LEARNED:
+            continue
+        if pair.p_value > CHANCE:
             return NOT, f"the gain over a control ({pair.control.by}) may be chance (p = {pair.p_value:.2f})"
+        if pair.whole > CHANCE:
+            why = f"beside a control ({pair.control.by}) about as much breaks as is fixed (p = {pair.whole:.2f})"
+            return NOT, f"{why}: the data does not explain these failures"
     few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
     if judged["after"] >= ENOUGH:
         rest_says = "what worked was not looked at, since no remaining was given"

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
+from math import comb
 
 import pytest
+import torch
+from torch import nn
 
 from amends.curve import CAUSES, NOTHING, NOTHING_LEARNED, RANDOM, CurvePoint, Fit
-from amends.verdict import NOT, PARTLY, REPAIRED, Floors, floors_of, verdict_of
+from amends.likelihoods import Categorical
+from amends.network import Network
+from amends.verdict import NOT, PARTLY, REPAIRED, Against, Floors, floors_of, verdict_of
+from tests.conftest import factor
 
 
 class Pair:
-    """A comparison whose p-value is known."""
+    """A comparison whose p-values are known."""
 
-    def __init__(self, ours, theirs, p=0.001, by=NOTHING):
+    def __init__(self, ours, theirs, p=0.001, by=NOTHING, whole=0.001):
         self.causes, self.control = (point(name, share) for name, share in ((CAUSES, ours), (by, theirs)))
-        self.p_value = p
+        self.p_value, self.whole = p, whole
 
 
 def point(by=CAUSES, holdout=0.6, kept=()):
@@ -79,6 +85,10 @@ def test_without_a_holdout_the_query_is_judged():
             r"a control does as well \(random: 0.600 of holdout",
         ),
         ({"against": [Pair(0.6, 0.1, 0.051)]}, r"the gain over a control \(nothing\) may be chance \(p = 0.05\)"),
+        (
+            {"against": [Pair(0.6, 0.1), Pair(0.6, 0.1, by=RANDOM, whole=0.3)]},
+            r"beside a control \(random\) about as much breaks as is fixed \(p = 0.30\)",
+        ),
         ({"against": [Pair(0.6, 0.1), Pair(0.6, 0.7, by=NOTHING_LEARNED)]}, "a control does as well"),
     ],
 )
@@ -89,12 +99,27 @@ def test_one_reason_is_enough_against_it(options, reason):
 
 
 def test_a_test_of_few_says_nothing_but_a_control_that_does_as_well_does():
-    assert said(n=19, against=[Pair(0.6, 0.1, 0.5)])[0] == REPAIRED
+    assert said(n=19, against=[Pair(0.6, 0.1, 0.5, whole=0.5)])[0] == REPAIRED
     assert said(n=19, against=[Pair(0.6, 0.6, 0.5)])[0] == NOT
 
 
 def test_what_the_causes_add_to_learning_need_not_be_beyond_chance():
-    assert said(against=[Pair(0.6, 0.1), Pair(0.6, 0.5, 0.5, by=NOTHING_LEARNED)])[0] == REPAIRED
+    assert said(against=[Pair(0.6, 0.1), Pair(0.6, 0.5, 0.5, by=NOTHING_LEARNED, whole=0.5)])[0] == REPAIRED
+
+
+def test_what_is_fixed_must_outweigh_what_breaks_beyond_chance():
+    """A threshold moved from 1 to 0: six failures fixed, and none, five or six right examples broken."""
+    thetas = [{"weight": torch.tensor([[0.0], [1.0]]), "bias": torch.tensor([0.0, -at])} for at in (1.0, 0.0)]
+    network = Network.of(nn.Linear(1, 2), Categorical())
+    failures = factor(network, torch.full((6, 1), 0.5), torch.ones(6, dtype=torch.long), "failures")
+    control, causes = (CurvePoint(by, 9, (Fit(t, 0.0, 1.0),)) for by, t in zip((NOTHING, CAUSES), thetas, strict=True))
+    for broken, expected in ((0, 2 / 2**6), (5, 2 * sum(comb(11, k) for k in range(6)) / 2**11), (6, 1.0)):
+        x = torch.cat([torch.full((broken, 1), 0.5), torch.full((20, 1), -0.5)])
+        rest = factor(network, x, torch.zeros(len(x), dtype=torch.long), "remaining")
+        pair = Against(causes, control, failures, rest)
+        assert pair.p_value == 2 / 2**6
+        assert pair.whole == pytest.approx(min(1.0, expected))
+    assert Against(causes, control, failures).whole == 2 / 2**6
 
 
 def test_our_floor_allows_for_noise_and_the_user_s_does_not():
