@@ -174,8 +174,8 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
     given = {"remaining": world.sets["guard"], **size}
     scores: dict[str, np.ndarray] = {}
     known: dict[str, tuple[Any, float]] = {}
-    if world.large:  # what it ranked is not ranked again
-        known = repairs(world, skip, rows, store, alone, size)
+    if world.large and wanted(rows, skip):  # what a repair begins with, and is not searched for again
+        known["default"] = timed(lambda: search_alone(world.net, world.train, **to_repair(world, size)).influence)
     treatments = {
         name: way for name, way in TREATING.items()
         if f"treat: {name}" not in rows and not skip(f"treat: {name}") and (way[0] != "wrong" or world.wrong.any())
@@ -216,40 +216,38 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
             )
         rows[f"treat: {name}"] = {**world.accuracies(model), **({"seconds": seconds} if alone else {})}
         store(rows)
-    if not world.large:
-        repairs(world, skip, rows, store, alone, size)
+    repairs(world, skip, rows, store, alone, size, known.get("default"))
     return rows
 
 
-def repairs(
-    world: World, skip: Callable[[str], bool], rows: Rows, store: Callable[[Rows], None], alone: bool, size: Any
-) -> dict[str, tuple[Any, float]]:
-    """The third table; of what was made now, the influence the default found and its seconds."""
-    found = {}
+def wanted(rows: Rows, skip: Callable[[str], bool]) -> list[str]:
+    return [name for name in REPAIRS if f"repair: {name}" not in rows and not skip(f"repair: {name}")]
+
+
+def to_repair(world: World, size: dict[str, int]) -> dict[str, Any]:
+    """What a user would give, cut into halves of the sizes the other rows have."""
     failures, right_ones = joined(world, "query", "holdout"), joined(world, "guard", "remaining")
     share = len(world.sets["holdout"][1]) / len(failures[1])
-    for name, options in REPAIRS.items():
-        if f"repair: {name}" in rows or skip(f"repair: {name}"):
-            continue
+    return {"failures": failures, "remaining": right_ones, "holdout": share, **size}
+
+
+def repairs(
+    world: World, skip: Callable[[str], bool], rows: Rows, store: Callable[[Rows], None], alone: bool,
+    size: dict[str, int], found: tuple[Any, float] | None,
+) -> None:  # fmt: skip
+    """The third table, from what was `found` with its seconds where that is known."""
+    known = {} if found is None else {"identify_with": found[0].identified}
+    for name in wanted(rows, skip):
+        options = {**to_repair(world, size), **known, **REPAIRS[name]}
         with half(world):
-            if world.large:
-                part, searched = timed(
-                    lambda: search_alone(world.net, world.train, failures, right_ones, holdout=share, **size)
-                )
-                found["default"] = (part.influence, searched)
-                options = {**options, "identify_with": part.influence.identified}
-            result, seconds = timed(
-                lambda o=options: amends.repair(
-                    world.net, world.train, failures, right_ones, holdout=share, **size, **o
-                )
-            )
+            result, seconds = timed(lambda o=options: amends.repair(world.net, world.train, **o))
         m = result.metrics
         rows[f"repair: {name}"] = {k: m[k]["after"] for k in ("query", "holdout", "remaining", "overall")} | {
             "removed": m["removed"], "repaired": float(m["verdict"] != "not repaired"),
             "of them wrong": float(world.wrong[result.removed].mean()) if m["removed"] else 0.0,
-        } | ({"seconds": seconds + (found["default"][1] if found else 0.0)} if alone else {})  # fmt: skip
+            "verdict": f"{m['verdict']}: {m['reason']}", "learned": m["learned"],
+        } | ({"seconds": seconds + (found[1] if found else 0.0)} if alone else {})  # fmt: skip
         store(rows)
-    return found
 
 
 def joined(world: World, *names: str) -> tuple[torch.Tensor, ...]:
