@@ -161,12 +161,12 @@ class Against:
 
     @cached_property
     def whole(self) -> float:
-        """The same with the right examples that judge; 1 where no more is fixed than broken. Failures fixed
-        by breaking about as many right examples are no repair."""
+        """The same with the right examples that judge, in one direction: how likely luck fixes so many more
+        than it breaks. Failures fixed by breaking about as many right examples are no repair."""
         if self.remaining is None or not len(self.remaining):
             return self.p_value
         pair = self._pair(self.judging, self.remaining)
-        return mcnemar(pair.fixed, pair.broken) if pair.fixed > pair.broken else 1.0
+        return mcnemar(pair.fixed, pair.broken) / 2 if pair.fixed > pair.broken else 1.0
 
     def _pair(self, *sets: Factor) -> Judged:
         where = self.judging.network.device
