@@ -18,9 +18,9 @@ from amends.methods import Default, Method
 from amends.neighbours import votes
 from amends.params import LARGE, Params, count
 from amends.progress import Progress
-from amends.search import Search
+from amends.search import Made, Search
 from amends.selection import fraction, indices, top
-from amends.verdict import NOT, PARTLY, Against, verdict_of
+from amends.verdict import NOT, PARTLY, Against, Judging, verdict_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,31 +75,56 @@ class Plan:
         )  # fmt: skip
         made = chooser(number)
 
-        points = judged(made.points, sets.holdout, sets.remaining)  # from here on nothing is chosen
-        final = None if made.final is None else points[made.final]
-        after = start if final is None else {k: v.to(data.network.device) for k, v in final.theta.items()}
-        metrics, judging = sets.metrics(start, after, self.seed), sets.holdout if len(sets.holdout) else sets.query
-        against = [Against(points[i], points[j], judging, sets.remaining) for i, j in made.against]
-        floors = made.floors.judged(points[0].remaining, self.floor, share(sets.remaining, start))
-        verdict, reason = verdict_of(metrics, floors, final, against, made.tried, made.safe)
-        if verdict == NOT:
-            after, final = start, None
+        points = judged(made.points, sets.holdout, sets.remaining)  # from here on nothing is fitted
+        ended = self._ending(made, points, sets, start)
+        if ended.verdict == NOT and made.forgetting is not None:
+            forgot = self._ending(made.forgetting, points, sets, start)
+            if forgot.verdict != NOT:
+                why = f"{forgot.reason}; to learn from the failures too was given up: {ended.reason}"
+                made, ended = made.forgetting, replace(forgot, reason=why)
+        final = ended.final
         return Round(
             tuple(sorted({str(name) for name in cut.named[cut.query]})),
             cut.query,
             cut.named[cut.query],
             found,
             points,
-            after,
+            ended.after,
             chooser.order[: 0 if final is None else final.removed],
-            verdict,
-            reason,
-            max((a.p_value for a in against), default=1.0),
+            ended.verdict,
+            ended.reason,
+            ended.p_value,
             final is not None and (self.method.learn or final.by == LEARNED),
             {p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in made.controls},
             suspects,
-            (0 if final is None else metrics["fixed"], len(judging)),
+            (0 if final is None else ended.fixed, len(sets.judging)),
         )
+
+    def _ending(self, made: Made, points: list[CurvePoint], sets: Judging, start: Params) -> Ending:
+        """The verdict on what a search ended with; where it is no repair, the model is as it was."""
+        final = None if made.final is None else points[made.final]
+        where = sets.judging.network.device
+        after = start if final is None else {k: v.to(where) for k, v in final.theta.items()}
+        metrics = sets.metrics(start, after, self.seed)
+        against = [Against(points[i], points[j], sets.judging, sets.remaining) for i, j in made.against]
+        floors = made.floors.judged(points[0].remaining, self.floor, share(sets.remaining, start))
+        verdict, reason = verdict_of(metrics, floors, final, against, made.tried, made.safe)
+        p_value = max((a.p_value for a in against), default=1.0)
+        if verdict == NOT:
+            return Ending(None, start, verdict, reason, p_value, 0)
+        return Ending(final, after, verdict, reason, p_value, metrics["fixed"])
+
+
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """What is handed back, as judged."""
+
+    final: CurvePoint | None
+    after: Params
+    verdict: str
+    reason: str
+    p_value: float
+    fixed: int
 
 
 def together(rounds: list[Round]) -> Round:

@@ -59,7 +59,8 @@ def _halves(data: Factor | None, seed: int) -> list[tuple[Any, Any]]:
 @dataclass(frozen=True)
 class Made:
     """What a search ended with: its points, which of them is the repair, and which pairs of (with the
-    causes gone, a control) must differ for it to be one."""
+    causes gone, a control) must differ for it to be one. Where the failures were learned from and nobody
+    said so, `forgetting` is the same without that, should what judges say that it was in vain."""
 
     points: list[CurvePoint]
     floors: Floors
@@ -67,6 +68,7 @@ class Made:
     safe: bool = True  # whether any of the sizes keeps what worked
     final: int | None = None
     against: tuple[tuple[int, int], ...] = ()
+    forgetting: Made | None = None
 
     @property
     def controls(self) -> set[int]:
@@ -145,7 +147,8 @@ class Search:
             return made
         points += [learned, learner.at(NOTHING_LEARNED, self.order[:0])]
         last = len(points) - 1
-        return replace(made, final=last - 1, against=(*made.against, (last - 1, last)))
+        alone = None if self.learning else made
+        return replace(made, final=last - 1, against=(*made.against, (last - 1, last)), forgetting=alone)
 
     def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
         """The chosen size or one below it, whichever leaves most of query and guard right, in the proportion

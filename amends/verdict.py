@@ -81,6 +81,11 @@ class Judging:
         """Of the failures among all the user gave."""
         return self.failures / (self.failures + self.right_ones)
 
+    @property
+    def judging(self) -> Factor:
+        """The failures the verdict is about."""
+        return self.holdout if len(self.holdout) else self.query
+
     @cached_property
     def failed(self) -> Factor:
         """All of the failures that judge."""

@@ -16,7 +16,7 @@ from torch.autograd.forward_ad import unpack_dual
 from torch.utils.data import Dataset
 
 import amends
-from amends import search
+from amends import plan, search
 from amends.curve import CAUSES, LEARNED, NOTHING, NOTHING_LEARNED, RANDOM, CurvePoint, Fit, Rule
 from amends.data import split
 from amends.errors import BadInput, NotConverged
@@ -407,6 +407,27 @@ def test_learning_where_nobody_said_so_must_do_more_than_forgetting(planted, res
         monkeypatch.setattr(Rule, "overall", lambda self, p, best=best: float(p.by == best and p.removed > 0))
         found = amends.repair(*planted[:4], **cheaply(result))
         assert (LEARNED in told(found)) is expected
+
+
+def test_what_was_learned_in_vain_is_given_up_for_what_was_only_forgotten(planted, result, monkeypatch):
+    """Unless somebody asked for it: then it is no repair."""
+    judging = plan.verdict_of
+    monkeypatch.setattr(
+        plan, "verdict_of", lambda m, f, final, *rest: ("not repaired", "no") if final.by == LEARNED
+        else judging(m, f, final, *rest),
+    )  # fmt: skip
+    monkeypatch.setattr(Rule, "safe", lambda self, point: True)
+    monkeypatch.setattr(Rule, "overall", lambda self, p: float(p.by == LEARNED and p.removed > 0))
+    asked = amends.repair(*planted[:4], **cheaply(result, learn=True))
+    assert asked.verdict == "not repaired"
+    assert same_weights(asked.model, planted[0])
+    found, only = (amends.repair(*planted[:4], **cheaply(result, learn=learn)) for learn in (None, False))
+    assert LEARNED in told(found)
+    assert found.metrics["reason"] == f"{only.metrics['reason']}; to learn from the failures too was given up: no"
+    assert found.verdict == only.verdict != "not repaired"
+    assert found.metrics["learned"] is False
+    assert same_weights(found.model, only.model)
+    assert found.metrics["p_value"] == only.metrics["p_value"]
 
 
 def test_right_examples_that_guard_are_learned_with_the_failures(planted, result, monkeypatch):
