@@ -91,7 +91,10 @@ REPAIR = {
     "treat": Key("how they are forgotten", choices=TREAT, default="default"),
     "treat_options": Key("arguments of that treatment, such as epochs", (dict,)),
     "solver": Key("how linear and newton invert the curvature; cg when left out", choices=SOLVERS),
-    "learn": Key("also learn from the failures searched with; when left out, if what worked still works", (bool,)),
+    "learn": Key(
+        "also learn from the failures searched with and right examples that guard; when left out, if that does more",
+        (bool,),
+    ),
     "relabel": Key("causes come back under the label the model gives them by then", (bool,), default=False),
     "top": Key("remove this many; when left out, a curve decides", (int,)),
     "fraction": Key("remove this share of train", (float,)),

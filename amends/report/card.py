@@ -21,8 +21,9 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str, labels: str = "
         f"{holdout['n']} only judged.",
         *_groups(metrics), "",
         "## What was removed", "",
-        f"{metrics['removed']} training examples, by this rule: {rule}. "
-        f"{'The failures searched with were learned from as well.' if metrics.get('learned') else ''}".strip(),
+        f"{metrics['removed']} training examples, by this rule: {rule}.",
+        *(["The failures searched with, and right examples that guarded, were learned from as well."]
+          if metrics.get("learned") else []),
         *([labels] if labels else []), "",
         "## Before and after", "",
         "| | before | after | number |", "|---|---|---|---|",
