@@ -188,9 +188,7 @@ def _trial(
     most: int,
 ) -> Trial:
     on_failures, on_right, scores = np.zeros(len(failures)), np.zeros(len(judges)), []
-    for (shown, unseen), (holding, judging) in zip(
-        _halves(_named(failures), seed), _halves(_named(judges), seed), strict=True
-    ):
+    for (shown, unseen), (holding, judging) in zip(halves(failures, seed), halves(judges, seed), strict=True):
         q = method.remember(train, None if held is None else held[holding])
         evidence = method.evidence(train, failures[_some(shown, most, seed)])
         after = follow(method.editor(q, evidence), None, progress=counter)
@@ -200,17 +198,12 @@ def _trial(
     return Trial(on_failures, on_right, tuple(scores))
 
 
-def _named(data: Factor) -> np.ndarray:
-    return groups(data, predicted(data, data.network.params))
-
-
-def _halves(named: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Each half once shown and once not; a single example is both."""
-    a, b = split(named, 0.5, seed)
+def halves(data: Factor, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Positions: each half beside the other, every kind of example in both; a single one is both."""
+    a, b = split(groups(data, predicted(data, data.network.params)), 0.5, seed)
     if not len(a) or not len(b):
-        a = b = np.arange(len(named))
-    yield a, b
-    yield b, a
+        a = b = np.arange(len(data))
+    return [(a, b), (b, a)]
 
 
 def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Factor) -> Trial:

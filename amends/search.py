@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 
-from amends.conflicts import groups
+from amends.committee import halves
 from amends.curve import (
     CAUSES,
     LEARNED,
@@ -23,9 +22,7 @@ from amends.curve import (
     share,
     sizes,
 )
-from amends.data.splits import split
 from amends.errors import AmendsError, BadInput
-from amends.evaluation import predicted
 from amends.factor import Factor
 from amends.influence import Influence
 from amends.methods import Method
@@ -44,16 +41,6 @@ def alike(a: Factor, b: Factor) -> bool:
     """Whether targets are of one kind, so that the two can be learned together."""
     y, z = a.examples.y, b.examples.y
     return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()
-
-
-def _halves(data: Factor | None, seed: int) -> list[tuple[Any, Any]]:
-    """Each half beside the other; what cannot be cut is both."""
-    if data is None:
-        return [(None, None)] * 2
-    a, b = split(groups(data, predicted(data, data.network.params)), 0.5, seed)
-    if not len(a) or not len(b):
-        a = b = np.arange(len(data))
-    return [(data[a], data[b]), (data[b], data[a])]
 
 
 @dataclass(frozen=True)
@@ -157,10 +144,10 @@ class Search:
         much of the query is right, within a standard error of such a share."""
         sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
         sizes = sizes[-(SPARED if self.large else SMALLER) :]
-        nothing, *halves = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
+        nothing, *tried = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
         enough = nothing.query + 0.5 / len(self.found.failures) ** 0.5
         good = [
-            p for p in halves
+            p for p in tried
             if rule.safe(p) and p.query >= enough and (self.learning or rule.overall(p) > rule.overall(chosen))
         ]  # fmt: skip
         if good:
@@ -171,10 +158,13 @@ class Search:
         """Learning from half of query and guard, as heavy as the whole, looking at the other; and the other
         way round."""
         query, guard, method = self.found.failures, self.guard, self.method._replace(learn=True)
+        beside = [(None, None)] * 2
+        if guard is not None:
+            beside = [(guard[a], guard[b]) for a, b in halves(guard, self.seed)]
         fits = []
-        for (shown, unseen), (held, judging) in zip(_halves(query, self.seed), _halves(guard, self.seed), strict=True):
-            theta = self._treated(causes, method, 2.0 * self._taught(shown, held))
-            fits.append(replace(self._curve(method), query=unseen, guard=judging).seen(theta))
+        for (shown, unseen), (held, judging) in zip(halves(query, self.seed), beside, strict=True):
+            theta = self._treated(causes, method, 2.0 * self._taught(query[shown], held))
+            fits.append(replace(self._curve(method), query=query[unseen], guard=judging).seen(theta))
         both = CurvePoint(LEARNED, len(causes), tuple(fits))  # neither would be handed back: only the mean counts
         return replace(both, fits=(replace(fits[0], query=both.query, guard=both.guard, kept=both.kept),))
 
