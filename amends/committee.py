@@ -104,7 +104,7 @@ def decide(
     if not trials:
         raise next(iter(refused.values()))
     weights = _weights(trials)
-    inserted = failures[_some(np.arange(len(failures)), 4 * SHOWN // less, seed)]
+    inserted = failures[some(np.arange(len(failures)), 4 * SHOWN // less, seed)]
     parts, edits = {}, {}
     for name, weight in weights.items():
         if not weight:
@@ -159,7 +159,7 @@ def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
     return {name: w / total if w >= LEAST else 0.0 for name, w in raw.items()}
 
 
-def _some(positions: np.ndarray, most: int, seed: int) -> np.ndarray:
+def some(positions: np.ndarray, most: int, seed: int) -> np.ndarray:
     """At most so many of them, in their order."""
     if len(positions) <= most:
         return positions
@@ -190,7 +190,7 @@ def _trial(
     on_failures, on_right, scores = np.zeros(len(failures)), np.zeros(len(judges)), []
     for (shown, unseen), (holding, judging) in zip(halves(failures, seed), halves(judges, seed), strict=True):
         q = method.remember(train, None if held is None else held[holding])
-        evidence = method.evidence(train, failures[_some(shown, most, seed)])
+        evidence = method.evidence(train, failures[some(shown, most, seed)])
         after = follow(method.editor(q, evidence), None, progress=counter)
         here = _probabilities(q, after, failures[unseen], judges[judging])
         on_failures[unseen], on_right[judging] = here.failures, here.right

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from amends.committee import halves
+from amends.committee import halves, some
 from amends.curve import (
     CAUSES,
     LEARNED,
@@ -34,6 +34,7 @@ from amends.verdict import Floors, floors_of
 
 SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
 REFITS = 3  # of every point of the curve, where a treatment has random numbers
+BESIDE = 2  # right examples learned with the failures, at most, as a multiple of D
 SPARED = 2  # a large model is fitted once, at so many sizes when it learns, and beside one random control
 
 
@@ -41,6 +42,10 @@ def alike(a: Factor, b: Factor) -> bool:
     """Whether targets are of one kind, so that the two can be learned together."""
     y, z = a.examples.y, b.examples.y
     return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()
+
+
+def _joined(failures: Factor, right_ones: Factor | None) -> Factor:
+    return failures if right_ones is None else failures + right_ones
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class Search:
         size = self._size_to_learn_with(chosen, points, rule)
         if size is None:
             return made
-        learner = self._curve(self.method._replace(learn=True), self._taught(self.found.failures, self.guard))
+        learner = self._curve(self.method._replace(learn=True), _joined(self.found.failures, self.right_ones))
         learned = learner.at(LEARNED, self.order[:size])
         if not self.learning and not rule.safe(learned):
             return made
@@ -157,23 +162,25 @@ class Search:
     def _learned_by_halves(self, causes: np.ndarray) -> CurvePoint:
         """Learning from half of query and guard, as heavy as the whole, looking at the other; and the other
         way round."""
-        query, guard, method = self.found.failures, self.guard, self.method._replace(learn=True)
-        beside = [(None, None)] * 2
-        if guard is not None:
-            beside = [(guard[a], guard[b]) for a, b in halves(guard, self.seed)]
+        query, right_ones, method = self.found.failures, self.right_ones, self.method._replace(learn=True)
+        beside = [(None, self.guard)] * 2
+        if right_ones is not None:
+            beside = [(right_ones[a], right_ones[b]) for a, b in halves(right_ones, self.seed)]
         fits = []
         for (shown, unseen), (held, judging) in zip(halves(query, self.seed), beside, strict=True):
-            theta = self._treated(causes, method, 2.0 * self._taught(query[shown], held))
+            theta = self._treated(causes, method, 2.0 * _joined(query[shown], held))
             fits.append(replace(self._curve(method), query=query[unseen], guard=judging).seen(theta))
         both = CurvePoint(LEARNED, len(causes), tuple(fits))  # neither would be handed back: only the mean counts
         return replace(both, fits=(replace(fits[0], query=both.query, guard=both.guard, kept=both.kept),))
 
-    def _taught(self, failures: Factor, right_ones: Factor | None) -> Factor:
-        """What is learned: failures alone would pull towards their own classes, so right examples that guard
-        are learned with them."""
-        if right_ones is None or not alike(self.found.train, right_ones):
-            return failures
-        return failures + right_ones
+    @cached_property
+    def right_ones(self) -> Factor | None:
+        """Of those that guard, what is learned with the failures, which alone would pull towards their own
+        classes. So many at most that learning stays about as long as forgetting."""
+        train, guard = self.found.train, self.guard
+        if guard is None or not alike(train, guard):
+            return None
+        return guard[some(np.arange(len(guard)), round(BESIDE * len(train)), self.seed)]
 
     def _counts(self, asked: int | None) -> list[int]:
         """The sizes of C to try."""

@@ -452,6 +452,11 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
         assert one | other == every
         assert not one & other
         assert a + b == 2 * len(every)
+    taught.clear()
+    monkeypatch.setattr(search, "BESIDE", 0.1)
+    amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
+    assert taught[-1][1] == len(cut) + TRAIN // 10
+    assert sum(weight for _, weight in taught[:2]) == 2 * taught[-1][1]
 
 
 # --- groups, and few failures --------------------------------------------------------------------------------
