@@ -189,8 +189,9 @@ def verdict_of(
 ) -> tuple[str, str]:
     """In words, from what was not searched with.
 
-    That the causes matter is shown by forgetting them alone, against both controls. Learning from the
-    failures may then fix so many that no test could tell what the causes add; it must add something.
+    That the causes matter is shown by forgetting them alone, against both controls; where that costs more
+    of remaining than the floor, if only within noise, what it fixes must outweigh what it breaks. Learning
+    from the failures may then fix so many that no test could tell what the causes add; it must add something.
     """
     on = "holdout" if metrics["holdout"]["n"] else "query"
     judged, rest = metrics[on], metrics["remaining"]
@@ -223,9 +224,9 @@ def verdict_of(
             continue
         if pair.p_value > CHANCE:
             return NOT, f"the gain over a control ({pair.control.by}) may be chance (p = {pair.p_value:.2f})"
-        if pair.whole > CHANCE:
-            why = f"beside a control ({pair.control.by}) about as much breaks as is fixed (p = {pair.whole:.2f})"
-            return NOT, f"{why}: the data does not explain these failures"
+        if (pair.causes.remaining or 1.0) < floors.judge - ROUNDING and pair.whole > CHANCE:
+            why = f"forgetting leaves {pair.causes.remaining:.3f} of remaining right, below {floors.judge:.3f}, and"
+            return NOT, f"{why} beside a control ({pair.control.by}) breaks about as much as it fixes"
     few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
     if judged["after"] >= ENOUGH:
         rest_says = "what worked was not looked at, since no remaining was given"

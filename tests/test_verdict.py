@@ -18,13 +18,13 @@ from tests.conftest import factor
 class Pair:
     """A comparison whose p-values are known."""
 
-    def __init__(self, ours, theirs, p=0.001, by=NOTHING, whole=0.001):
-        self.causes, self.control = (point(name, share) for name, share in ((CAUSES, ours), (by, theirs)))
+    def __init__(self, ours, theirs, p=0.001, by=NOTHING, whole=0.001, remaining=1.0):
+        self.causes, self.control = point(CAUSES, ours, remaining=remaining), point(by, theirs)
         self.p_value, self.whole = p, whole
 
 
-def point(by=CAUSES, holdout=0.6, kept=()):
-    return CurvePoint(by, 9, (Fit({}, holdout, 1.0, kept, holdout, 1.0),))
+def point(by=CAUSES, holdout=0.6, kept=(), remaining=1.0):
+    return CurvePoint(by, 9, (Fit({}, holdout, 1.0, kept, holdout, remaining),))
 
 
 def row(before, after, n):
@@ -85,8 +85,8 @@ def test_without_a_holdout_the_query_is_judged():
         ),
         ({"against": [Pair(0.6, 0.1, 0.051)]}, r"the gain over a control \(nothing\) may be chance \(p = 0.05\)"),
         (
-            {"against": [Pair(0.6, 0.1), Pair(0.6, 0.1, by=RANDOM, whole=0.3)]},
-            r"beside a control \(random\) about as much breaks as is fixed \(p = 0.30\)",
+            {"against": [Pair(0.6, 0.1), Pair(0.6, 0.1, by=RANDOM, whole=0.3, remaining=0.985)]},
+            r"forgetting leaves 0.985 of remaining right, below 0.990, and beside a control \(random\) breaks about as",
         ),
         ({"against": [Pair(0.6, 0.1), Pair(0.6, 0.7, by=NOTHING_LEARNED)]}, "a control does as well"),
     ],
@@ -104,6 +104,13 @@ def test_a_test_of_few_says_nothing_but_a_control_that_does_as_well_does():
 
 def test_what_the_causes_add_to_learning_need_not_be_beyond_chance():
     assert said(against=[Pair(0.6, 0.1), Pair(0.6, 0.5, 0.5, by=NOTHING_LEARNED, whole=0.5)])[0] == REPAIRED
+
+
+def test_only_below_the_floor_must_what_is_fixed_outweigh_what_breaks():
+    assert said(against=[Pair(0.6, 0.1, whole=0.3, remaining=0.99)])[0] == REPAIRED
+    assert said(against=[Pair(0.6, 0.1, whole=0.05, remaining=0.985)])[0] == REPAIRED
+    assert said(against=[Pair(0.6, 0.1, whole=0.3, remaining=0.985, by=NOTHING_LEARNED)])[0] == REPAIRED
+    assert said(n=19, against=[Pair(0.6, 0.1, whole=0.3, remaining=0.985)])[0] == REPAIRED
 
 
 def test_what_is_fixed_must_outweigh_what_breaks_beyond_chance():
