@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.conflicts import groups
-from amends.data.splits import split
+from amends.conflicts import halves
+from amends.data.splits import some
 from amends.editors import follow
 from amends.editors.tangent import Linearised
 from amends.errors import AmendsError, BadInput
-from amends.evaluation import predicted, right
+from amends.evaluation import right
 from amends.factor import Factor
 from amends.likelihoods import Likelihood, probability
 from amends.methods import Method
@@ -159,13 +159,6 @@ def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
     return {name: w / total if w >= LEAST else 0.0 for name, w in raw.items()}
 
 
-def some(positions: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """At most so many of them, in their order."""
-    if len(positions) <= most:
-        return positions
-    return positions[np.sort(np.random.default_rng([seed, 13]).permutation(len(positions))[:most])]
-
-
 def _right_ones(train: Factor, remaining: Factor | None, seed: int, most: int) -> tuple[Factor | None, Factor]:
     """Those that hold an edit, if there are any to spare; those that judge it. Without `remaining`, what
     the model gets right of D judges."""
@@ -196,14 +189,6 @@ def _trial(
         on_failures[unseen], on_right[judging] = here.failures, here.right
         scores.append(method.score(q, after, train))
     return Trial(on_failures, on_right, tuple(scores))
-
-
-def halves(data: Factor, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Positions: each half beside the other, every kind of example in both; a single one is both."""
-    a, b = split(groups(data, predicted(data, data.network.params)), 0.5, seed)
-    if not len(a) or not len(b):
-        a = b = np.arange(len(data))
-    return [(a, b), (b, a)]
 
 
 def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Factor) -> Trial:

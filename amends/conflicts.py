@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from amends.curvature.last import last_gradients
-from amends.evaluation import by_name
+from amends.data.splits import split
+from amends.evaluation import by_name, predicted
 from amends.factor import Factor
 from amends.params import Params
 
@@ -41,3 +42,11 @@ def groups(failures: Factor, predicted: np.ndarray) -> np.ndarray:
         return np.full(len(failures), "all", dtype=object)
     true, said = (by_name(v, failures).tolist() for v in (y.cpu().numpy(), predicted))
     return np.array([f"{t}→{p}" for t, p in zip(true, said, strict=True)], dtype=object)
+
+
+def halves(data: Factor, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Positions: each half beside the other, every kind of example in both; a single one is both."""
+    a, b = split(groups(data, predicted(data, data.network.params)), 0.5, seed)
+    if not len(a) or not len(b):
+        a = b = np.arange(len(data))
+    return [(a, b), (b, a)]

@@ -97,7 +97,7 @@ class Plan:
             final is not None and (self.method.learn or final.by == LEARNED),
             {p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in made.controls},
             suspects,
-            (0 if final is None else ended.fixed, len(sets.judging)),
+            (ended.fixed, len(sets.judging)),
         )
 
     def _ending(self, made: Made, points: list[CurvePoint], sets: Judging, start: Params) -> Ending:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from amends.committee import halves, some
+from amends.conflicts import halves
 from amends.curve import (
     CAUSES,
     LEARNED,
@@ -22,6 +22,7 @@ from amends.curve import (
     share,
     sizes,
 )
+from amends.data.splits import some
 from amends.errors import AmendsError, BadInput
 from amends.factor import Factor
 from amends.influence import Influence
@@ -176,7 +177,7 @@ class Search:
     @cached_property
     def right_ones(self) -> Factor | None:
         """Of those that guard, what is learned with the failures, which alone would pull towards their own
-        classes. So many at most that learning stays about as long as forgetting."""
+        classes; not so many that learning would take many times as long as forgetting."""
         train, guard = self.found.train, self.guard
         if guard is None or not alike(train, guard):
             return None

@@ -224,8 +224,9 @@ def verdict_of(
             continue
         if pair.p_value > CHANCE:
             return NOT, f"the gain over a control ({pair.control.by}) may be chance (p = {pair.p_value:.2f})"
-        if (pair.causes.remaining or 1.0) < floors.judge - ROUNDING and pair.whole > CHANCE:
-            why = f"forgetting leaves {pair.causes.remaining:.3f} of remaining right, below {floors.judge:.3f}, and"
+        kept = pair.causes.remaining
+        if kept is not None and kept < floors.judge - ROUNDING and pair.whole > CHANCE:
+            why = f"forgetting leaves {kept:.3f} of remaining right, below {floors.judge:.3f}, and"
             return NOT, f"{why} beside a control ({pair.control.by}) breaks about as much as it fixes"
     few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
     if judged["after"] >= ENOUGH:

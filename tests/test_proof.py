@@ -430,6 +430,24 @@ def test_what_was_learned_in_vain_is_given_up_for_what_was_only_forgotten(plante
     assert found.metrics["p_value"] == only.metrics["p_value"]
 
 
+def test_a_large_model_is_fitted_less_often(planted, result, monkeypatch):
+    """Once at every size, with a random control beside the chosen one alone, and learning at two sizes."""
+    monkeypatch.setattr(search, "LARGE", 1)
+    tried = []
+    trying = search.Search._learned_by_halves
+    monkeypatch.setattr(
+        search.Search, "_learned_by_halves", lambda self, causes: tried.append(len(causes)) or trying(self, causes)
+    )
+    known = {"identify_with": result.influence.scores, "treat_with": amends.methods.fine_tune()}
+    found = amends.repair(*planted[:4], **known, learn=True)
+    curve = found.metrics["curve"]
+    assert {row["refits"] for row in curve} == {1}
+    sizes = [row["removed"] for row in curve if row["by"] == CAUSES]
+    (control,) = (row["removed"] for row in curve if row["by"] == RANDOM)
+    assert control in sizes
+    assert tried == [0, *[k for k in sizes if k <= control][-2:]]
+
+
 def test_right_examples_that_guard_are_learned_with_the_failures(planted, result, monkeypatch):
     """Halves of both as heavy as the whole, then the whole; never what judges."""
     taught = []

@@ -111,6 +111,8 @@ def test_only_below_the_floor_must_what_is_fixed_outweigh_what_breaks():
     assert said(against=[Pair(0.6, 0.1, whole=0.05, remaining=0.985)])[0] == REPAIRED
     assert said(against=[Pair(0.6, 0.1, whole=0.3, remaining=0.985, by=NOTHING_LEARNED)])[0] == REPAIRED
     assert said(n=19, against=[Pair(0.6, 0.1, whole=0.3, remaining=0.985)])[0] == REPAIRED
+    assert said(against=[Pair(0.6, 0.1, whole=0.3, remaining=None)])[0] == REPAIRED
+    assert said(against=[Pair(0.6, 0.1, whole=0.3, remaining=0.0)])[0] == NOT
 
 
 def test_what_is_fixed_must_outweigh_what_breaks_beyond_chance():

@@ -25,3 +25,10 @@ def split(groups: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, n
         carry = wanted - take
         second[at[:take]] = True
     return np.flatnonzero(~second), np.flatnonzero(second)
+
+
+def some(positions: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """At most so many of them, in their order."""
+    if len(positions) <= most:
+        return positions
+    return positions[np.sort(np.random.default_rng([seed, 13]).permutation(len(positions))[:most])]
