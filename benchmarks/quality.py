@@ -185,9 +185,10 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
         if name not in needed and (f"identify: {name}" in rows or skip(f"identify: {name}")):
             continue
         method = make(world)
+        begun = None if name in needed else known.get(name)  # it has seen failures that judge treatments here
         try:
             with patch.object(committee, "replicated", itemgetter(0)) if name == ONE_EDIT else nullcontext():
-                found, seconds = known.get(name) or timed(
+                found, seconds = begun or timed(
                     lambda m=method: identify(world.net, world.train, world.sets["query"], method=m, **given)
                 )
         except (NotConverged, OutOfMemory) as e:
@@ -201,7 +202,7 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
                "P@100": precision_at(100, found.scores, world.wrong),
                "AP × loss": average_precision(weighed, world.wrong)}  # fmt: skip
         row |= {"seconds": seconds} if alone else {}
-        if found.edited is not None and finite_edit(method):
+        if begun is None and found.edited is not None and finite_edit(method):
             row |= world.accuracies(found.train.network.module_with(found.edited.mean, world.net))
         rows.setdefault(f"identify: {name}", row)
         store(rows)
