@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -97,9 +97,11 @@ class Curve:
     guard: Factor | None
     keep: tuple[Factor, ...] = ()
     seed: int = 0
+    made: Mapping[int, Fit] = field(default_factory=dict)  # first fits already known, by how many of the order are gone
 
     def at(self, by: str, causes: np.ndarray) -> CurvePoint:
-        return CurvePoint(by, len(causes), tuple(self.fit(causes, i) for i in range(self.refits)))
+        first = [self.made[len(causes)]] if len(causes) in self.made else []
+        return CurvePoint(by, len(causes), (*first, *(self.fit(causes, i) for i in range(len(first), self.refits))))
 
     def fit(self, causes: np.ndarray, number: int) -> Fit:
         return self.seen(self.treat(causes, number))

@@ -3,7 +3,8 @@ what judges."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +19,7 @@ from amends.curve import (
     RANDOM,
     Curve,
     CurvePoint,
+    Fit,
     Rule,
     share,
     sizes,
@@ -86,6 +88,7 @@ class Search:
     gone: np.ndarray  # what an earlier repair of another group removed, and stays removed
     chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
     others: tuple[Method, ...] = ()
+    known: Mapping[int, Fit] = field(default_factory=dict)  # fits of `method` made while choosing it, by size
 
     @cached_property
     def large(self) -> bool:
@@ -103,11 +106,11 @@ class Search:
 
     def __call__(self, asked: int | None) -> Made:
         if self.others:
-            plain, best = replace(self, others=()), self._best(asked)
-            made = replace(plain, method=best)(asked)
+            plain, (best, known) = replace(self, others=()), self._best(asked)
+            made = replace(plain, method=best, known=known)(asked)
             return made if best is self.method or made.final is not None else plain(asked)
         train, start, say = self.found.train, self.found.train.network.params, self.progress.say
-        curve = self._curve(self.method)
+        curve = replace(self._curve(self.method), made=self.known)
         say("control: nothing removed")
         points = [curve.nothing()]
         floors = floors_of(points[0].guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
@@ -190,17 +193,17 @@ class Search:
         harmful = int((self.found.scores[self.order] > 0).sum())
         return sizes(len(self.found.train), min(harmful, len(self.order) - 1))
 
-    def _best(self, asked: int | None) -> Method:
+    def _best(self, asked: int | None) -> tuple[Method, dict[int, Fit]]:
         """The treatment that leaves most of query and guard right, in the proportion given, with a tenth of D
-        gone, among those that keep what worked, if any does. Another than the usual one has to fix more of the
-        query by a standard error, if that one keeps what worked; one that refuses is passed over."""
+        gone, among those that keep what worked, if any does, and its fits. Another than the usual one has to fix
+        more of the query by a standard error, if that one keeps what worked; one that refuses is passed over."""
         counts = self._counts(asked)
         if not counts:
-            return self.method
+            return self.method, {}
         self.progress.say("trying how to forget")
-        rule, size = self._rule(self._once(self.method, 0)), counts[min(2, len(counts) - 1)]
-        usual = self._once(self.method, size)
-        best, most = self.method, (rule.safe(usual), rule.overall(usual))
+        nothing, size = self._once(self.method, 0), counts[min(2, len(counts) - 1)]
+        rule, usual = self._rule(nothing), self._once(self.method, size)
+        best, most = (self.method, {0: nothing.fits[0], size: usual.fits[0]}), (rule.safe(usual), rule.overall(usual))
         least = usual.query + 0.5 / len(self.found.failures) ** 0.5 if most[0] else 0.0
         for method in self.others:
             try:
@@ -209,7 +212,7 @@ class Search:
                 continue
             here = (rule.safe(point), rule.overall(point))
             if here > most and point.query >= least:
-                best, most = method, here
+                best, most = (method, {size: point.fits[0]}), here
         return best
 
     def _once(self, method: Method, size: int) -> CurvePoint:

@@ -88,6 +88,22 @@ def test_a_way_that_breaks_what_worked_is_not_taken(planted, result, monkeypatch
     assert same_weights(made.model, amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=works)).model)
 
 
+def test_what_was_fitted_to_choose_how_is_not_fitted_again(planted, result, monkeypatch):
+    fitted = []
+    treating = search.treated
+
+    def noting(train, causes, failures, remaining, method, *rest):
+        fitted.append((causes.tobytes(), method.editor.climb.rate, method.editor.climb.seed))
+        return treating(train, causes, failures, remaining, method, *rest)
+
+    monkeypatch.setattr(search, "treated", noting)
+    for usual, other in ((1e-3, 0.0), (0.0, 1e-3)):
+        choosing(monkeypatch, *(amends.methods.fine_tune(rate, epochs=1) for rate in (usual, other)))
+        fitted.clear()
+        amends.repair(*planted[:4], identify_with=result.influence.scores, learn=False)
+        assert len(fitted) == len(set(fitted)) > 10
+
+
 # --- nothing to find -----------------------------------------------------------------------------------
 
 
