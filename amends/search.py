@@ -38,6 +38,7 @@ from amends.verdict import Floors, floors_of
 SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
 REFITS = 3  # of every point of the curve, where a treatment has random numbers
 BESIDE = 2  # right examples learned with the failures, at most, as a multiple of D
+FAILURE, RIGHT = 2.0, 4.0  # what one of either counts when learned; an example of D, whose label nobody checked, 1
 SPARED = 2  # a large model is fitted once, at so many sizes when it learns, and beside one random control
 
 
@@ -47,8 +48,9 @@ def alike(a: Factor, b: Factor) -> bool:
     return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()
 
 
-def _joined(failures: Factor, right_ones: Factor | None) -> Factor:
-    return failures if right_ones is None else failures + right_ones
+def _taught(failures: Factor, right_ones: Factor | None) -> Factor:
+    heavy = FAILURE * failures
+    return heavy if right_ones is None else heavy + RIGHT * right_ones
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class Search:
         size = self._size_to_learn_with(chosen, points, rule)
         if size is None:
             return made
-        learner = self._curve(self.method._replace(learn=True), _joined(self.found.failures, self.right_ones))
+        learner = self._curve(self.method._replace(learn=True), _taught(self.found.failures, self.right_ones))
         learned = learner.at(LEARNED, self.order[:size])
         if not self.learning and not rule.safe(learned):
             return made
@@ -172,7 +174,7 @@ class Search:
             beside = [(right_ones[a], right_ones[b]) for a, b in halves(right_ones, self.seed)]
         fits = []
         for (shown, unseen), (held, judging) in zip(halves(query, self.seed), beside, strict=True):
-            theta = self._treated(causes, method, 2.0 * _joined(query[shown], held))
+            theta = self._treated(causes, method, 2.0 * _taught(query[shown], held))
             fits.append(replace(self._curve(method), query=query[unseen], guard=judging).seen(theta))
         both = CurvePoint(LEARNED, len(causes), tuple(fits))  # neither would be handed back: only the mean counts
         return replace(both, fits=(replace(fits[0], query=both.query, guard=both.guard, kept=both.kept),))

@@ -29,7 +29,7 @@ import torch
 from settings import SETTINGS, Data, World, outputs
 
 import amends
-from amends import committee, methods
+from amends import committee, methods, search
 from amends.algorithm import search as search_alone
 from amends.climb import Adam
 from amends.curvature import GGN, Damped, Diagonal, Empirical, Part
@@ -163,7 +163,8 @@ TREATING: dict[str, tuple[str, Callable[[World], Any]]] = {  # the same causes f
     "functional on both, .1, bounded": ("common", lambda w: methods.functional(0.1, on_train=True, bounded=True)),
     "ensemble of ewc, 2 samples": ("common", lambda w: methods.ensemble(methods.ewc(), samples=2)),
 }
-REPAIRS: dict[str, dict[str, Any]] = {"by default": {}, "only forgetting": {"learn": False}}
+ALIKE = "what is learned weighs as D does"
+REPAIRS: dict[str, dict[str, Any]] = {"by default": {}, "only forgetting": {"learn": False}, ALIKE: {}}
 
 
 def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Callable[[Rows], None], alone: bool) -> Rows:
@@ -240,7 +241,8 @@ def repairs(
     known = {} if found is None else {"identify_with": found[0].identified}
     for name in wanted(rows, skip):
         options = {**to_repair(world, size), **known, **REPAIRS[name]}
-        with half(world):
+        weights = patch.multiple(search, FAILURE=1.0, RIGHT=1.0) if name == ALIKE else nullcontext()
+        with half(world), weights:
             result, seconds = timed(lambda o=options: amends.repair(world.net, world.train, **o))
         m = result.metrics
         rows[f"repair: {name}"] = {k: m[k]["after"] for k in ("query", "holdout", "remaining", "overall")} | {

@@ -465,13 +465,15 @@ def test_a_large_model_is_fitted_less_often(planted, result, monkeypatch):
 
 
 def test_right_examples_that_guard_are_learned_with_the_failures(planted, result, monkeypatch):
-    """Halves of both as heavy as the whole, then the whole; never what judges."""
+    """Halves of both as heavy as the whole, then the whole, a right one twice a failure; never what judges."""
+    monkeypatch.setattr(search, "FAILURE", 3.0)
+    monkeypatch.setattr(search, "RIGHT", 6.0)
     taught = []
     treating = search.treated
 
     def noting(train, causes, failures, remaining, method, *rest):
         if method.learn:
-            taught.append((set(failures.ids.tolist()), float(failures.weights.sum())))
+            taught.append((set(failures.ids.tolist()), float(failures.weights.sum()) / 3))
         return treating(train, causes, failures, remaining, method, *rest)
 
     monkeypatch.setattr(search, "treated", noting)
@@ -479,17 +481,17 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
     given, cut = found.given, found.rounds[0].query
     guard = given["remaining"].ids[split(planted[3][1].numpy(), 0.5, 0)[0]]
     every = {*given["failures"].ids[cut].tolist(), *guard.tolist()}
-    halves, whole = taught[:4], taught[4:]
+    halves, whole, heavy = taught[:4], taught[4:], len(cut) + 2 * len(guard)
     assert len(whole) == 6
-    assert all(seen == every and weight == len(every) for seen, weight in whole)
+    assert all(seen == every and weight == heavy for seen, weight in whole)
     for (one, a), (other, b) in (halves[:2], halves[2:]):
         assert one | other == every
         assert not one & other
-        assert a + b == 2 * len(every)
+        assert a + b == 2 * heavy
     taught.clear()
     monkeypatch.setattr(search, "BESIDE", 0.1)
     amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
-    assert taught[-1][1] == len(cut) + TRAIN // 10
+    assert taught[-1][1] == len(cut) + 2 * (TRAIN // 10)
     assert sum(weight for _, weight in taught[:2]) == 2 * taught[-1][1]
 
 
