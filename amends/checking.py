@@ -5,23 +5,31 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import torch
 
+from amends.climb import Adam
+from amends.committee import LESS, MOST, SHOWN
 from amends.conflicts import groups
 from amends.data.inputs import Inputs, leaves
+from amends.editors import Mode
 from amends.evaluation import predicted
 from amends.factor import Factor
 from amends.job import Job
+from amends.methods import Default
+from amends.params import LARGE, count
 from amends.prepare import entry, prepare
+from amends.search import BESIDE
 
-EDITS = 250  # gradients of failures and as many right examples a default search takes, about
-PASSES = 6  # over all of train, for curvature and scores
-FITS = 45  # fine-tunings a default curve takes: six sizes and controls, three times each, and learning
-EPOCHS = 10  # of each, unless the config says otherwise
-RIGHT = 1000  # right examples an edit is held by at most
+EDITS = 250  # gradients of failures and right examples a default search takes, about
+PASSES = 30  # over all of train, for curvature and scores
+FITS = (31, 14)  # fine-tunings a default curve takes: sizes and controls, three times each; and of them to learn
+SPARED = (12, 8)  # those of a large model
+STEPS = 8  # of fine-tuning, made to see how long one takes
 
 
 @entry
@@ -51,35 +59,51 @@ def checked(job: Job) -> dict[str, Any]:
         "groups": {n: int(c) for n, c in sorted(zip(names, counts, strict=True), key=lambda g: -g[1])},
         "batch": {"n": len(batch), "forward_s": forward, "backward_s": backward},
         "memory": {"data_mb": sum(map(_bytes, given.values())) / 2**20, "peak_mb": _peak(network.device)},
-        "estimate": _time(_guess(len(train), len(failed), "remaining" in given, backward / len(batch), _epochs(job))),
+        "estimate": _time(_guess(given, backward / len(batch), _epochs(job))),
         "notes": list(job.notes),
     }
 
 
 def _seconds(batch: Factor) -> tuple[float, float]:
-    """One batch forward, and with derivatives; each the better of two, the first of which warms up."""
-    theta = batch.network.params
-    times = []
-    for work in (lambda: batch.per_example(theta), lambda: batch.value_and_grad(theta)):
-        best = float("inf")
-        for _ in range(2):
-            start = time.perf_counter()
-            work()
-            if batch.network.device.type == "cuda":
-                torch.cuda.synchronize()
-            best = min(best, time.perf_counter() - start)
-        times.append(best)
-    return times[0], times[1]
+    """One batch forward, and with derivatives."""
+    theta, where = batch.network.params, batch.network.device
+    forward = _best_of_two(lambda: batch.per_example(theta), where)
+    return forward, _best_of_two(lambda: batch.value_and_grad(theta), where)
 
 
-def _epochs(job: Job) -> float:
-    return float((job.config.repair("treat_options") or {}).get("epochs", EPOCHS))
+def _best_of_two(work: Callable[[], Any], device: torch.device) -> float:
+    """Seconds; the first time warms up."""
+    best = float("inf")
+    for _ in range(2):
+        start = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best
 
 
-def _guess(train: int, failures: int, remaining: bool, each: float, epochs: float) -> float:
-    """Seconds of a repair with every choice left to us, from the seconds a gradient of one example takes."""
-    search = EDITS * (failures / 2 + (RIGHT if remaining else 0)) + PASSES * train
-    return each * (search + FITS * epochs * train)
+def _epochs(job: Job) -> float | None:
+    return (job.config.repair("treat_options") or {}).get("epochs")
+
+
+def _guess(given: dict[str, Factor], each: float, epochs: float | None) -> float:
+    """Seconds of a repair with every choice left to us: from those that the gradient of one example takes in
+    a batch, and from some steps of fine-tuning."""
+    n, failed, right = (len(given[name]) if name in given else 0 for name in ("train", "failures", "remaining"))
+    large = count(given["train"].network.params) >= LARGE
+    search = EDITS * (min(failed / 2, SHOWN) + min(right / 2, MOST)) / (LESS if large else 1) + PASSES * n
+    climb = cast("Adam", cast("Mode", Default().treating(0, n).editor).climb)
+    (plain, learning), seen = SPARED if large else FITS, n + failed / 2 + min(right / 2, BESIDE * n)
+    passes = climb.epochs if epochs is None else float(epochs)
+    return each * search + _step(given["train"], climb) * passes * (plain * n + learning * seen) / climb.batch
+
+
+def _step(train: Factor, climb: Adam) -> float:
+    """Seconds of one step of fine-tuning."""
+    few = train[: STEPS * climb.batch]
+    steps = -(-len(few) // climb.batch)
+    return _best_of_two(lambda: list(replace(climb, epochs=1)([few], few.network.params)), few.network.device) / steps
 
 
 def _time(seconds: float) -> str:
