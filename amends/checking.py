@@ -25,7 +25,7 @@ from amends.params import LARGE, count
 from amends.prepare import entry, prepare
 from amends.search import BESIDE
 
-EDITS = 250  # gradients of failures and right examples a default search takes, about
+EDITS = 400  # gradients of failures and right examples a default search takes, about
 PASSES = 30  # over all of train, for curvature and scores
 FITS = (31, 14)  # fine-tunings a default curve takes: sizes and controls, three times each; and of them to learn
 SPARED = (12, 8)  # those of a large model
