@@ -29,11 +29,11 @@ FINER = 1 / 8
 
 def total(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
     """Value and gradient of the sum."""
-    value, grad = 0.0, zeros_like(theta)
+    value, grad = 0.0, None
     for term in terms:
         v, g = term.value_and_grad(theta)
-        value, grad = value + v, plus(grad, g)
-    return value, grad
+        value, grad = value + v, g if grad is None else plus(grad, g)
+    return value, zeros_like(theta) if grad is None else grad
 
 
 FAR = 1e6  # what a point that is not finite counts as, beside a loss of order one

@@ -113,16 +113,21 @@ class Factor:
 
     def summed(self, theta: Params, summand: Summand) -> tuple[float, Params]:
         """Σ summand(position, θ, x, y, w) and its gradient, one batch after the other."""
-        value, grad = 0.0, zeros_like(theta)
+        value, grad = 0.0, list[Tensor]()
         leaves = {k: v.detach().requires_grad_() for k, v in theta.items()}
         with torch.enable_grad():
             for at, x, y, w in self.tiles():
                 total = summand(at, leaves, x, y, w).sum()
                 value += float(total.detach())
-                if total.requires_grad:  # not where nothing of θ was used
-                    parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
-                    grad = {k: g.add_(p) for (k, g), p in zip(grad.items(), parts, strict=True)}
-        return value, grad
+                if not total.requires_grad:  # nothing of θ was used
+                    continue
+                parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+                if not grad:
+                    grad = list(parts)
+                    continue
+                for i, part in enumerate(parts):  # not in place: two of them may be one tensor
+                    grad[i] = grad[i] + part
+        return value, dict(zip(theta, grad, strict=True)) if grad else zeros_like(theta)
 
     def hessian(self, theta: Params) -> Tensor:
         """∇² of the value, dense: for small problems and exact references."""

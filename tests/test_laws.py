@@ -15,6 +15,7 @@ from amends.editors import Mode, Step, Tangent, follow
 from amends.factor import Factor
 from amends.influence import identify
 from amends.methods import Method
+from amends.network import Network
 from amends.params import flatten
 from amends.posteriors import Gaussian
 from amends.remember import Laplace
@@ -235,6 +236,26 @@ def test_factors_cancel_by_id():
     assert len(both) == 64
     assert len(both + (-both)) == 0
     assert (both + (-both)).value_and_grad(theta)[0] == 0.0
+
+
+class Twice(nn.Module):
+    """Autograd hands out one and the same tensor as the gradient of both."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = (nn.Parameter(torch.zeros(3, dtype=torch.float64)) for _ in range(2))
+
+    def forward(self, x):
+        return x + (self.a + self.b)
+
+
+def test_a_gradient_that_two_parameters_share_is_summed_once_for_each():
+    x, y, network = classification()
+    both = Network.of(Twice(), network.likelihood)
+    expected = (nn.functional.one_hot(y, 3) - x.softmax(1)).sum(0)
+    _, grad = factor(both, x, y).value_and_grad(both.params)
+    for part in grad.values():
+        assert_close(part, expected)
 
 
 def test_scores_come_back_in_the_order_given():
