@@ -27,8 +27,8 @@ from amends.search import BESIDE
 
 EDITS = 400  # gradients of failures and right examples a default search takes, about
 PASSES = 30  # over all of train, for curvature and scores
-FITS = (31, 14)  # fine-tunings a default curve takes: sizes and controls, three times each; and of them to learn
-SPARED = (12, 8)  # those of a large model
+FITS = (31, 14)  # fine-tunings of a default repair: that forget, sizes and controls three times each; that also learn
+SPARED = (12, 8)  # the same for a large model
 STEPS = 8  # of fine-tuning, made to see how long one takes
 
 

@@ -97,10 +97,10 @@ class Curve:
     guard: Factor | None
     keep: tuple[Factor, ...] = ()
     seed: int = 0
-    made: Mapping[int, Fit] = field(default_factory=dict)  # first fits already known, by how many of the order are gone
+    known: Mapping[int, Fit] = field(default_factory=dict)  # first fits made already, by how many of the order are gone
 
     def at(self, by: str, causes: np.ndarray) -> CurvePoint:
-        first = [self.made[len(causes)]] if len(causes) in self.made else []
+        first = [self.known[len(causes)]] if len(causes) in self.known else []
         return CurvePoint(by, len(causes), (*first, *(self.fit(causes, i) for i in range(len(first), self.refits))))
 
     def fit(self, causes: np.ndarray, number: int) -> Fit:

@@ -111,12 +111,11 @@ class Search:
             plain, (best, known) = replace(self, others=()), self._best(asked)
             made = replace(plain, method=best, known=known)(asked)
             return made if best is self.method or made.final is not None else plain(asked)
-        train, start, say = self.found.train, self.found.train.network.params, self.progress.say
-        curve = replace(self._curve(self.method), made=self.known)
+        train, say = self.found.train, self.progress.say
+        curve = replace(self._curve(self.method), known=self.known)
         say("control: nothing removed")
         points = [curve.nothing()]
-        floors = floors_of(points[0].guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
-        rule = Rule(floors.guard, floors.keep, self.failures, points[0])
+        floors, rule = self._rule(points[0])
         counts = self._counts(asked)
         if asked is None:
             say("trying how many to remove")
@@ -204,7 +203,7 @@ class Search:
             return self.method, {}
         self.progress.say("trying how to forget")
         nothing, size = self._once(self.method, 0), counts[min(2, len(counts) - 1)]
-        rule, usual = self._rule(nothing), self._once(self.method, size)
+        (_, rule), usual = self._rule(nothing), self._once(self.method, size)
         best, most = (self.method, {0: nothing.fits[0], size: usual.fits[0]}), (rule.safe(usual), rule.overall(usual))
         least = usual.query + 0.5 / len(self.found.failures) ** 0.5 if most[0] else 0.0
         for method in self.others:
@@ -221,11 +220,11 @@ class Search:
         trying = replace(self, method=method, others=())
         return CurvePoint(CAUSES if size else NOTHING, size, (trying._curve(method).fit(self.order[:size], 0),))
 
-    def _rule(self, nothing: CurvePoint) -> Rule:
+    def _rule(self, nothing: CurvePoint) -> tuple[Floors, Rule]:
         """What must be kept, counted from where the model was and from the control."""
         start = self.found.train.network.params
         floors = floors_of(nothing.guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
-        return Rule(floors.guard, floors.keep, self.failures, nothing)
+        return floors, Rule(floors.guard, floors.keep, self.failures, nothing)
 
     def _curve(self, method: Method, taught: Factor | None = None) -> Curve:
         query = self.found.failures
