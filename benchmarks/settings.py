@@ -4,7 +4,7 @@ A: MNIST as in the paper, flipped one way or both. C: scikit-learn's 8x8 digits 
 their noise. D: questions to a bank in two classes, one of them flipped. Fashion: Fashion-MNIST along its
 usual confusions. Banking: 77 intents, flipped between similar ones. Reviews: films praised or not, one side
 flipped. Census: rows of a table, wrong for one group of people. CIFAR: all of CIFAR-10 and a ResNet-50, for
-a GPU. Clean: digits with no wrong label planted.
+a GPU. Clean: digits with no wrong label planted. Random: of some of these, wrong labels strewn over all classes.
 """
 
 from __future__ import annotations
@@ -49,6 +49,12 @@ INTENTS = {
 }
 OBJECTS = {(3, 5): 0.4, (0, 2): 0.4, (9, 1): 0.4, (4, 7): 0.4}  # cat, plane, truck, deer
 CONFUSED = {(1, 7): 0.35, (7, 1): 0.35, (4, 9): 0.35, (9, 4): 0.35, (3, 8): 0.35, (8, 3): 0.35}
+
+
+def strewn(share: float, classes: int) -> dict[tuple[int, int], float]:
+    """So many of every class called any other."""
+    pairs = [(a, b) for a in range(classes) for b in range(classes) if a != b]
+    return dict.fromkeys(pairs, share / (classes - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +284,7 @@ def digits(
     return world((x, labels[:500]), (xt, labels[500:]), flips, make, until_it_memorised, seed, device, query, 0.2)
 
 
-def questions(data: dict[str, Any], seed: int, device: str, two: bool) -> World:
+def questions(data: dict[str, Any], seed: int, device: str, two: bool, flips: dict | None = None) -> World:
     """BANKING77: all 77 intents, or 3,000 of the questions as being about a card or not."""
     names = data["classes"]
     texts, labels = np.array(data["train_text"]), np.array(data["train_label"])
@@ -287,9 +293,9 @@ def questions(data: dict[str, Any], seed: int, device: str, two: bool) -> World:
         chosen = np.random.default_rng(seed).permutation(len(texts))[:3000]
         card = np.array(["card" in name for name in names]).astype(np.int64)
         texts, labels, test_labels = texts[chosen], card[labels[chosen]], card[test_labels]
-        flips = {(1, 0): 0.4}
+        flips = flips or {(1, 0): 0.4}
     else:
-        flips = {(names.index(a), names.index(b)): 0.4 for a, b in INTENTS.items()}
+        flips = flips or {(names.index(a), names.index(b)): 0.4 for a, b in INTENTS.items()}
     x, xt, words = numbered(list(texts), data["test_text"])
     classes = 2 if two else len(names)
     return world(
@@ -309,10 +315,10 @@ def reviews(data: dict[str, Any], seed: int, device: str) -> World:
     )  # fmt: skip
 
 
-def people(rows: list[list[str]], seed: int, device: str) -> World:
+def people(rows: list[list[str]], seed: int, device: str, flips: dict | None = None) -> World:
     """Census: does a person earn more than 50,000? As many who do as who do not, 4,000 to train; of the women among
     them who do, half are said not to. Words become columns of their own, numbers (large ones as logarithms) are
-    less their mean and over their deviation."""
+    less their mean and over their deviation. Or other `flips` of the two classes."""
     rng = np.random.default_rng(seed)
     earns = np.array([row[-1].startswith("50000+") for row in rows])
     chosen = np.concatenate([rng.permutation(np.flatnonzero(earns == rich))[:5000] for rich in (False, True)])
@@ -329,14 +335,14 @@ def people(rows: list[list[str]], seed: int, device: str) -> World:
             parts.append(np.array(column)[:, None] == words[None])
     x = np.concatenate(parts, axis=1).astype(np.float32)
     women = np.array(columns[12]) == "Female"
-    kinds = np.where(women & (y == 1), 2, y)[:4000]
+    kinds = None if flips else np.where(women & (y == 1), 2, y)[:4000]
 
     def small() -> nn.Module:
         return nn.Sequential(nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 2))
 
     return world(
-        (x[:4000], y[:4000]), (x[4000:], y[4000:]), {(2, 0): 0.5}, small, until_it_stops_improving, seed, device,
-        share=0.1, kinds=kinds,
+        (x[:4000], y[:4000]), (x[4000:], y[4000:]), flips or {(2, 0): 0.5}, small, until_it_stops_improving,
+        seed, device, share=0.1, kinds=kinds,
     )  # fmt: skip
 
 
@@ -396,6 +402,12 @@ SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
     "Banking": lambda d, seed, on: questions(d.banking(), seed, on, two=False),
     "Reviews": lambda d, seed, on: reviews(d.reviews(), seed, on),
     "Census": lambda d, seed, on: people(d.census(), seed, on),
+    "C, random": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, strewn(0.3, 10)),
+    "D, random": lambda d, seed, on: questions(d.banking(), seed, on, True, strewn(0.3, 2)),
+    "Census, random": lambda d, seed, on: people(d.census(), seed, on, strewn(0.2, 2)),
+    "Fashion, random": lambda d, seed, on: mnist_like(
+        d.arrays("fashion_mnist"), seed, on, 6000, strided_cnn, strewn(0.3, 10)
+    ),
     "CIFAR": lambda d, seed, on: objects(d.cifar(*(f"train_part{i}" for i in range(1, 6))), d.cifar("test"), seed, on),
     "Clean": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, {}),
 }
