@@ -1,0 +1,94 @@
+"""Rows of several seeds as tables in markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from rows import IDENTIFYING, REPAIRS, TREATING, Rows
+
+
+def ordered(results: list[Rows]) -> list[str]:
+    """Names of rows as the tables list them, whatever order they were made in."""
+    known = [f"identify: {n}" for n in IDENTIFYING] + [f"treat: {n}" for n in TREATING]
+    return [n for n in known + [f"repair: {n}" for n in REPAIRS] if any(n in r for r in results)]
+
+
+def table(results: list[Rows], prefix: str, columns: list[str]) -> Iterator[str]:
+    """Mean ± standard deviation over the seeds, as markdown."""
+    yield f"| {prefix[:-2]} | " + " | ".join(columns) + " |"
+    yield "|---" * (len(columns) + 1) + "|"
+    for name in (n for n in ordered(results) if n.startswith(prefix)):
+        made = [overall(r[name], r["base"]["accuracy"]) for r in results if name in r]
+        rows = [r for r in made if "refused" not in r]
+        cells = []
+        for column in columns:
+            values = [r[column] for r in rows if column in r]
+            cells.append(f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "-")
+            if column == "seconds" and values:
+                cells[-1] = f"{np.mean(values):.1f}"
+        note = "" if len(rows) == len(made) else f" (refused {len(made) - len(rows)} of {len(made)})"
+        note += "" if len(made) == len(results) else f" ({len(made)} seeds)"
+        yield f"| {name[len(prefix) :]}{note} | " + " | ".join(cells) + " |"
+
+
+def overall(row: dict[str, Any], accuracy: float) -> dict[str, Any]:
+    """With the accuracy on failures and right examples together, as there were before."""
+    if "overall" in row or "holdout" not in row:
+        return row
+    return {**row, "overall": (1 - accuracy) * row["holdout"] + accuracy * row["remaining"]}
+
+
+def report(setting: str, results: list[Rows]) -> str:
+    def mean(key: str) -> str:
+        values = [r["base"][key] for r in results]
+        return f"{np.mean(values):.3f} ± {np.std(values):.3f}" if np.mean(values) < 2 else f"{np.mean(values):.0f}"
+
+    head = (f"{len(results)} seeds; base accuracy {mean('accuracy')}; {mean('failures')} failures; {mean('wrong')} "
+            f"wrong labels, of which the model gives back {mean('fitted')}.")  # fmt: skip
+    after, timing = ["query", "holdout", "remaining"], ["seconds"]
+    found = table(results, "identify: ", ["AP", "AP × loss", "AUC", "P@100", *after, *timing])
+    treated = table(results, "treat: ", [*after, "overall", *timing])
+    whole = table(results, "repair: ", ["repaired", "removed", "of them wrong", *after, "overall", *timing])
+    parts = [f"## Setting {setting}", head, "\n".join(found), "\n".join(treated), "\n".join(whole)]
+    reasons = {n[10:]: r[n]["refused"] for r in results for n in r if "refused" in r[n]}
+    return "\n\n".join([*parts, *(f"Refused: {name}: {why}." for name, why in reasons.items())])
+
+
+PEERS = (
+    "loss", "self_confidence, out of fold", "grad_dot", "linear, cg", "linear, cg, damping 1000", "linear, kronecker",
+)  # fmt: skip
+TOLD = ("treat: fine_tune, nothing removed", "treat: fine_tune, every wrong label removed", "repair: by default")
+KNOWN = ("random", *(n for n in IDENTIFYING if n.startswith("default")))
+
+
+def summary(every: dict[str, list[Rows]]) -> str:
+    """The default beside what people install, and beside the best of all rows, chosen with hindsight."""
+
+    def ap(results: list[Rows], name: str, column: str = "AP") -> str | None:
+        values = [r[name][column] for r in results if column in r.get(name, {})]
+        return f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else None
+
+    lines = ["| AP | default | best other row | " + " | ".join(PEERS) + " |", "|---" * (len(PEERS) + 3) + "|"]
+    for setting, results in every.items():
+        others = [(n, c) for n in ordered(results) if n.startswith("identify: ") and n[10:] not in KNOWN
+                  for c in ("AP", "AP × loss") if ap(results, n, c)]  # fmt: skip
+        if not others:
+            continue
+        best = max(others, key=lambda o: ap(results, *o) or "")
+        cells = [ap(results, "identify: default") or "-"]
+        cells.append(f"{ap(results, *best)} ({best[0][10:]}{', × loss' if best[1] != 'AP' else ''})")
+        cells += [ap(results, f"identify: {peer}") or "-" for peer in PEERS]
+        lines.append(f"| {setting} | " + " | ".join(cells) + " |")
+    after = [
+        "| holdout / remaining | " + " | ".join(name.split(": ", 1)[1] for name in TOLD) + " |",
+        "|---|---|---|---|",
+    ]
+    for setting, results in every.items():
+        cells = []
+        for name in TOLD:
+            pair = [ap(results, name, column) for column in ("holdout", "remaining")]
+            cells.append(" / ".join(p or "-" for p in pair))
+        after.append(f"| {setting} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\n" + "\n".join(after)
