@@ -1,21 +1,24 @@
-"""Several edits at once, each heard by how well it does on what it was not shown.
+"""Several ways to score D at once, each heard by how much of D it sets apart from right labels.
 
-No single edit finds the causes in every model. But an edit that repairs failures it never saw, and
-leaves alone right examples it never held, has understood something that the failures share; one that
-merely fits its evidence has not. Both halves of that count the same, so a shift of the output bias,
-which fixes failures on one side by breaking what was right on the other, gains nothing.
+No single edit finds the causes in every model, and where the model has not fitted its wrong labels their
+loss alone may tell them. The failures an edit was not shown, and the right examples it did not hold,
+say how high a right label scores; the member that puts most of D above that has found the most
+(`amends.apart`). Where none puts any, or there are no right examples, an edit is heard by
+how well it does on what it was not shown: the failures it repairs and the right examples it leaves alone
+count the same, so a shift of the output bias, which fixes one side by breaking the other, gains nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from amends.apart import RightLabels
 from amends.conflicts import halves
 from amends.data.splits import some
 from amends.editors import follow
@@ -24,39 +27,43 @@ from amends.errors import AmendsError, BadInput
 from amends.evaluation import right
 from amends.factor import Factor
 from amends.likelihoods import Likelihood, probability
-from amends.methods import Method
+from amends.methods import Method, Scorer
 from amends.params import LARGE, count
 from amends.posteriors import Posterior
 from amends.progress import Progress
 
-WITHIN = 0.03  # members this much worse than the best, or by its noise if that is more, are heard 1/e as much
+FOUND = 0.25  # who sets apart less than the best, by this share of it or by its noise, is heard 1/e as much
+SURE = 3.0  # times its noise that the best must set apart for that to count
+WITHIN = 0.03  # and who is so much worse on what it was not shown, or by the noise of the best, where that decides
 ROOT = 0.5  # power under which the harm found by edits of one member is averaged
-LEAST = 0.05  # and those heard less than this are not heard at all
+LEAST = 0.2  # beside the best; those heard less are not heard at all
 MOST = 1000  # right examples an edit is held by, and judged on, while choosing
 SHOWN = 2000  # failures it is shown while choosing; four times as many in the end
 LESS = 4  # a large model makes do with this many times fewer of both
+ENOUGH = 20  # right examples from which they say what a right label looks like
 FEW = 4  # with fewer right examples none is held: they only judge
 SIZES = tuple(2.0**k for k in range(-3, 6))  # how far along a tangent, in mean changes of an output by one
 
 
 @dataclass(frozen=True)
 class Heard:
-    """One member: its balanced probability on what it was not shown, and its share in the scores."""
+    """One member: the share of D it sets apart from right labels, its balanced probability on what it was not
+    shown (None without an edit), and its share in the scores."""
 
     name: str
-    unseen: float
+    found: float | None
+    unseen: float | None
     weight: float
     refused: str = ""
 
     def row(self) -> dict[str, Any]:
-        unseen = None if self.refused else self.unseen
-        return {"name": self.name, "unseen": unseen, "weight": self.weight, "refused": self.refused}
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """The scores of D; of the member heard most its r̃, its posterior and its edit; and, for every failure,
-    the probability of its own label while it was not shown."""
+    """The scores of D; of the edit heard most its r̃, its posterior and its end; and, for every failure,
+    the probability of its own label under edits that were not shown it."""
 
     scores: Tensor
     raw: Tensor
@@ -68,23 +75,27 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Probabilities a member gives to the labels it was not shown; and how it scores D, shown each half."""
+    """Probabilities an edit gives to the labels it was not shown; how a member scores D, edits shown each half;
+    and the share of D beyond right labels, with its noise."""
 
     failures: np.ndarray
     right: np.ndarray
     scores: tuple[Tensor, ...] = ()
+    found: float = 0.0
+    noise: float = 0.0
 
     @property
     def balanced(self) -> float:
         return float(np.mean([part.mean() for part in (self.failures, self.right) if len(part)]))
 
     @property
-    def noise(self) -> float:
+    def spread(self) -> float:
+        """The noise of that."""
         return float(self.failures.std()) / 2 / len(self.failures) ** 0.5
 
 
 def decide(
-    members: Mapping[str, Method],
+    members: Mapping[str, Method | Scorer],
     train: Factor,
     failures: Factor,
     remaining: Factor | None,
@@ -94,43 +105,53 @@ def decide(
     """Try every member on halves, weigh them, and let those that are heard edit with all of the failures."""
     less = LESS if count(train.network.params) >= LARGE else 1
     held, judges = _right_ones(train, remaining, seed, 2 * MOST // less)
+    labels = None if held is None or len(judges) < ENOUGH else RightLabels.of(train, failures, judges)
     trials, refused = {}, {}
-    for name, method in members.items():
+    for name, member in members.items():
         counter = progress.counter(f"trying {name}")
         try:
-            trials[name] = _trial(method, train, failures, held, judges, seed, counter, SHOWN // less)
+            if isinstance(member, Method):
+                trials[name] = _trial(member, train, failures, held, judges, labels, seed, counter, SHOWN // less)
+            else:
+                trials[name] = _without_edit(member, train, failures, judges, labels)
         except (AmendsError, torch.OutOfMemoryError) as e:
             refused[name] = e
-    if not trials:
+    edits = {name: t for name, t in trials.items() if isinstance(members[name], Method)}
+    if not edits:
         raise next(iter(refused.values()))
-    weights = _weights(trials)
+    weights, own = _weights(trials), _weights(edits)
     inserted = failures[some(np.arange(len(failures)), 4 * SHOWN // less, seed)]
-    parts, edits = {}, {}
-    for name, weight in weights.items():
-        if not weight:
+    parts = {name: trials[name].scores[0] for name in trials if name not in edits}
+    made: dict[str, tuple[Posterior, Posterior]] = {}
+    for name in sorted(edits, key=lambda name: -own[name]):  # the first says where the model would go, heard or not
+        if made and not weights[name]:
             continue
-        method = members[name]
+        method: Any = members[name]
         counter = progress.counter(f"inserting the failures with {name}")
         try:
             q = method.remember(train, held)
             after = follow(method.editor(q, method.evidence(train, inserted)), None, progress=counter)
-            scores = (method.score(q, after, train), *trials[name].scores)
-            parts[name], edits[name] = (weight, replicated(scores)), (q, after)
+            parts[name] = replicated((method.score(q, after, train), *trials[name].scores))
+            made[name] = q, after
         except (AmendsError, torch.OutOfMemoryError) as e:
             refused[name] = e
-    if not parts:
+    if not made:
         raise next(iter(refused.values()))
-    trials = {name: t for name, t in trials.items() if name not in refused}
-    total = sum(weights[name] for name in parts)
-    weights = {name: weight / total if name in parts else 0.0 for name, weight in weights.items()}
-    parts = {name: (weights[name], scores) for name, (_, scores) in parts.items()}
-    first = max(parts, key=lambda name: weights[name])
-    q, edited = edits[first]
+    weights = _weights({name: trials[name] for name in parts})
+    own = _weights({name: t for name, t in edits.items() if name not in refused})
+    harm = _joined([(own[name], parts[name]) for name in made])
+    parts = {name: part if name in made else part * (harm > 0) for name, part in parts.items()}  # wrong, and in the way
+    scores = _joined([(weight, parts[name]) for name, weight in weights.items() if weight])
+    scores = torch.where(scores > 0, scores, harm.clamp(max=0))
+    q, edited = made[next(iter(made))]
     raw = q.rows(train.per_example).mean(0) - edited.rows(train.per_example).mean(0)
-    heard = [Heard(name, t.balanced, weights[name]) for name, t in trials.items()]
-    heard += [Heard(name, float("nan"), 0.0, str(e)) for name, e in refused.items()]
-    unseen = sum((weights[name] * t.failures for name, t in trials.items()), np.zeros(len(failures)))
-    return Decision(_joined(list(parts.values())), raw, q, edited, tuple(heard), unseen)
+    heard = [
+        Heard(name, t.found, t.balanced if name in edits else None, weights.get(name, 0.0))
+        for name, t in trials.items() if name not in refused
+    ]  # fmt: skip
+    heard += [Heard(name, None, None, 0.0, str(e)) for name, e in refused.items()]
+    unseen = sum((own[name] * edits[name].failures for name in own), np.zeros(len(failures)))
+    return Decision(scores, raw, q, edited, tuple(heard), unseen)
 
 
 def replicated(edits: Sequence[Tensor]) -> Tensor:
@@ -152,11 +173,17 @@ def _joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:
 
 
 def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
-    best = max(trials.values(), key=lambda t: t.balanced)
-    within = max(WITHIN, best.noise)
-    raw = {name: float(np.exp((t.balanced - best.balanced) / within)) for name, t in trials.items()}
+    """By what they found; by how edits do on what they were not shown, where that is no more than noise."""
+    best = max(trials.values(), key=lambda t: t.found)
+    if best.found > SURE * best.noise:
+        worth, within = {name: t.found for name, t in trials.items()}, max(FOUND * best.found, best.noise)
+    else:
+        worth = {name: t.balanced for name, t in trials.items() if len(t.failures)}
+        within = max(WITHIN, trials[max(worth, key=lambda name: worth[name])].spread)
+    highest = max(worth.values())
+    raw = {name: float(np.exp((value - highest) / within)) for name, value in worth.items()}
     total = sum(w for w in raw.values() if w >= LEAST)
-    return {name: w / total if w >= LEAST else 0.0 for name, w in raw.items()}
+    return {name: raw[name] / total if raw.get(name, 0.0) >= LEAST else 0.0 for name in trials}
 
 
 def _right_ones(train: Factor, remaining: Factor | None, seed: int, most: int) -> tuple[Factor | None, Factor]:
@@ -176,11 +203,12 @@ def _trial(
     failures: Factor,
     held: Factor | None,
     judges: Factor,
+    labels: RightLabels | None,
     seed: int,
     counter: Callable[[int], None],
     most: int,
 ) -> Trial:
-    on_failures, on_right, scores = np.zeros(len(failures)), np.zeros(len(judges)), []
+    on_failures, on_right, scores, found = np.zeros(len(failures)), np.zeros(len(judges)), [], []
     for (shown, unseen), (holding, judging) in zip(halves(failures, seed), halves(judges, seed), strict=True):
         q = method.remember(train, None if held is None else held[holding])
         evidence = method.evidence(train, failures[some(shown, most, seed)])
@@ -188,7 +216,18 @@ def _trial(
         here = _probabilities(q, after, failures[unseen], judges[judging])
         on_failures[unseen], on_right[judging] = here.failures, here.right
         scores.append(method.score(q, after, train))
-    return Trial(on_failures, on_right, tuple(scores))
+        if labels is not None:
+            known = (method.score(q, after, data) for data in (failures[unseen], judges[judging]))
+            found.append(labels.among(unseen, judging).apart(scores[-1], *known))
+    return Trial(on_failures, on_right, tuple(scores), *np.mean(found or [(0.0, 0.0)], axis=0).tolist())
+
+
+def _without_edit(scorer: Scorer, train: Factor, failures: Factor, judges: Factor, labels: RightLabels | None) -> Trial:
+    scores = scorer(train, failures)
+    found = (0.0, 0.0)
+    if labels is not None:
+        found = labels.apart(scores, *(scorer(data, failures) for data in (failures, judges)))
+    return Trial(np.zeros(0), np.zeros(0), (scores,), *found)
 
 
 def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Factor) -> Trial:

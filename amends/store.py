@@ -123,10 +123,7 @@ def read_identified(run: Run) -> Identified:
     try:
         with np.load(folder / "scores.npz", allow_pickle=False) as kept:
             arrays = {name: kept[name] for name in kept.files}
-        heard = tuple(
-            Heard(row["name"], float("nan") if row["unseen"] is None else row["unseen"], row["weight"], row["refused"])
-            for row in json.loads((folder / "heard.json").read_text(encoding="utf-8"))
-        )
+        heard = tuple(Heard(**row) for row in json.loads((folder / "heard.json").read_text(encoding="utf-8")))
         path = folder / "edited.safetensors"
         edited = load_file(path) if path.exists() else None
         return Identified(arrays["scores"], arrays["raw"], arrays["before"], edited, heard, arrays.get("unseen"))

@@ -29,6 +29,7 @@ from amends.treatment import treat
 
 Rows = dict[str, dict[str, Any]]
 ONE_EDIT = "default, without what halves find"  # every member scores by its edit with all of the failures alone
+BY_REPAIR = "default, heard by what they repair"  # and not by what they set apart from right labels
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
 
 
@@ -36,10 +37,19 @@ COMMON = "functional on remaining, .01"  # whose ranking, times loss, every trea
 class Less(methods.Default):
     """The default with something taken away, to see what it was good for."""
 
-    change: Callable[[dict[str, methods.Method]], dict[str, methods.Method]]
+    change: Callable[[dict[str, Any]], dict[str, Any]]
 
-    def identifying(self, remaining: bool, large: bool = False) -> dict[str, methods.Method]:
+    def identifying(self, remaining: bool, large: bool = False) -> dict[str, Any]:
         return self.change(super().identifying(remaining, large))
+
+
+def of_edits(**options: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The same members, but for this in those that edit."""
+    return lambda ms: {n: m._replace(**options) if isinstance(m, methods.Method) else m for n, m in ms.items()}
+
+
+def without(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda ms: {n: m for n, m in ms.items() if n not in names}
 
 
 def of_a_part(world: World, curvature: Any) -> Any:
@@ -100,10 +110,12 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "ensemble of functional, 3 models": lambda w: methods.ensemble(methods.functional(), models=w.others),
     "fine_tune on D and F": lambda w: methods.fine_tune(epochs=5),
     "default": lambda w: methods.default(),
-    "default, r̃ for a score": lambda w: Less(lambda ms: {n: m._replace(score=first_order) for n, m in ms.items()}),
-    "default, each failure as one": lambda w: Less(lambda ms: {n: m._replace(mass=None) for n, m in ms.items()}),
+    "default, r̃ for a score": lambda w: Less(of_edits(score=first_order)),
+    "default, each failure as one": lambda w: Less(of_edits(mass=None)),
     ONE_EDIT: lambda w: methods.default(),
-    "default, without tangents": lambda w: Less(lambda ms: {n: ms[n] for n in ms if n not in ("grad_dot", "linear")}),
+    BY_REPAIR: lambda w: Less(without("loss")),
+    "default, without loss": lambda w: Less(without("loss")),
+    "default, without tangents": lambda w: Less(without("grad_dot", "linear")),
     "default, ewc alone": lambda w: Less(lambda ms: {"ewc": ms["ewc"]}),
     "default, functional + ewc alone": lambda w: Less(lambda ms: {"functional + ewc": ms["functional + ewc"]}),
 }
@@ -174,7 +186,7 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
         method = make(world)
         begun = None if name in needed else known.get(name)  # it has seen failures that judge treatments here
         try:
-            with patch.object(committee, "replicated", itemgetter(0)) if name == ONE_EDIT else nullcontext():
+            with otherwise(name):
                 found, seconds = begun or timed(
                     lambda m=method: identify(world.net, world.train, world.sets["query"], method=m, **given)
                 )
@@ -206,6 +218,13 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
         store(rows)
     repairs(world, skip, rows, store, alone, size, known.get("default"))
     return rows
+
+
+def otherwise(name: str) -> Any:
+    """What the default does differently in this row."""
+    if name == ONE_EDIT:
+        return patch.object(committee, "replicated", itemgetter(0))
+    return patch.object(committee, "ENOUGH", float("inf")) if name == BY_REPAIR else nullcontext()
 
 
 def wanted(rows: Rows, skip: Callable[[str], bool]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Several edits heard by what they were not shown, and the part of r̃ a label is to blame for."""
+"""Several members heard by what they find and what they were not shown, and the part of r̃ a label is to blame for."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_evidence_gives_the_failures_the_mass_of_the_data():
         weights = method._replace(mass=mass).evidence(data, failures).weights
         assert weights.tolist() == pytest.approx([mass * 60 / 8] * 8)
     assert len(method._replace(mass=1.0).evidence(data, failures[:0])) == 0
-    assert all(m.mass == 1.0 and m.score is label_part for m in Default().identifying(True).values())
+    assert all(m.mass == 1.0 and m.score is label_part for m in Default().identifying(False).values())
 
 
 def test_a_tangent_is_as_long_as_its_evidence_is_heavy():
@@ -308,12 +308,15 @@ def test_the_committee_finds_what_was_turned(found, world):
 def test_who_was_heard_and_what_was_unseen(found, world):
     _, _, failures, _, _ = world
     assert [h.name for h in found.heard] == list(Default().identifying(True))
-    assert all(h.refused == "" and 0 <= h.unseen <= 1 and h.weight >= 0 for h in found.heard)
+    assert all(h.refused == "" and 0 <= h.found <= 1 and h.weight >= 0 for h in found.heard)
+    assert [h.name for h in found.heard if h.unseen is None] == ["loss"]
+    assert all(0 <= h.unseen <= 1 for h in found.heard if h.name != "loss")
     assert sum(h.weight for h in found.heard) == pytest.approx(1.0)
     assert found.unseen.shape == (len(failures[0]),)
     assert ((found.unseen >= 0) & (found.unseen <= 1)).all()
     for h in found.heard:
-        assert h.row() == {"name": h.name, "unseen": h.unseen, "weight": h.weight, "refused": ""}
+        row = {"name": h.name, "found": h.found, "unseen": h.unseen, "weight": h.weight, "refused": ""}
+        assert h.row() == row
 
 
 def test_a_method_by_name_hears_nobody(world):
@@ -323,25 +326,53 @@ def test_a_method_by_name_hears_nobody(world):
     assert found.unseen is None
 
 
-def rates(heard):
+def rates(heard, worth):
     """How fast the weight of each falls with how much worse than the best it does."""
-    best = max(heard, key=lambda h: h.unseen)
-    return [np.log(best.weight / h.weight) / (best.unseen - h.unseen) for h in heard if h.weight and h is not best]
+    best = max(heard, key=worth)
+    return [np.log(best.weight / h.weight) / (worth(best) - worth(h)) for h in heard if h.weight and h is not best]
 
 
-def test_weights_follow_what_was_unseen(found):
-    by_weight, by_unseen = (sorted(found.heard, key=key) for key in (lambda h: h.weight, lambda h: h.unseen))
-    assert [h.name for h in by_weight if h.weight] == [h.name for h in by_unseen if h.weight]
-    assert len(rates(found.heard)) > 1
-    assert rates(found.heard) == pytest.approx([rates(found.heard)[0]] * len(rates(found.heard)))
+def test_weights_follow_what_was_found(found):
+    by_weight, by_found = (sorted(found.heard, key=key) for key in (lambda h: h.weight, lambda h: h.found))
+    assert [h.name for h in by_weight if h.weight] == [h.name for h in by_found if h.weight]
+    falls = rates(found.heard, lambda h: h.found)
+    assert len(falls) > 1
+    assert falls == pytest.approx([falls[0]] * len(falls))
 
 
-def trial(failures, right):
-    return committee.Trial(np.array(failures), np.array(right))
+def test_without_right_examples_weights_follow_what_was_unseen(world):
+    net, train, failures, _, _ = world
+    heard = amends.identify(net, train, failures).heard
+    assert [h.name for h in heard] == list(Default().identifying(False))
+    assert all(h.found == 0 for h in heard)
+    falls = rates(heard, lambda h: h.unseen)
+    assert falls == pytest.approx([falls[0]] * len(falls))
+
+
+def trial(failures, right, found=0.0, noise=0.0):
+    return committee.Trial(np.array(failures), np.array(right), (), found, noise)
+
+
+def test_weights_by_what_was_found_by_hand():
+    """e⁻¹ for a quarter less than the best; below a fifth, nothing; whether it edits does not matter."""
+    trials = {
+        "best": trial([], [], 0.2, 0.01),
+        "less": trial([0.9], [0.9], 0.15, 0.01),
+        "far": trial([0.9], [0.9], 0.1, 0.01),
+    }
+    say = np.array([1.0, np.exp(-1)])
+    assert committee._weights(trials) == pytest.approx(dict(zip(trials, [*say / say.sum(), 0.0], strict=True)))
+    wide = {name: replace(t, noise=0.06) for name, t in trials.items()}
+    assert committee._weights(wide)["less"] / committee._weights(wide)["best"] == pytest.approx(np.exp(-0.05 / 0.06))
+
+
+def test_what_is_no_more_than_noise_decides_nothing():
+    trials = {"loss": trial([], [], 0.06, 0.03), "a": trial([0.8, 0.8], [0.9]), "b": trial([0.5, 0.5], [0.9])}
+    assert committee._weights(trials) == {"loss": 0.0, "a": 1.0, "b": 0.0}
 
 
 def test_weights_by_hand():
-    """e⁻¹ for .03 below the best; below a twentieth, nothing."""
+    """e⁻¹ for .03 below the best; below a fifth, nothing."""
     trials = {
         "best": trial([0.8, 0.8], [1.0, 1.0]),
         "less": trial([0.78, 0.78], [0.96, 0.96]),
@@ -553,7 +584,8 @@ def test_a_member_that_refuses_is_named_and_the_rest_decide(world):
     assert torch.equal(made.scores, expected.scores)
     assert np.array_equal(made.unseen, expected.unseen)
     (row,) = (h.row() for h in made.heard if h.refused)
-    assert row == {"name": "no", "unseen": None, "weight": 0.0, "refused": "no end in sight; test; none"}
+    why = "no end in sight; test; none"
+    assert row == {"name": "no", "found": None, "unseen": None, "weight": 0.0, "refused": why}
     assert [h for h in made.heard if not h.refused] == list(expected.heard)
 
 
@@ -584,7 +616,7 @@ def test_few_failures_and_few_right_ones_do(world, number, right):
     net, train, failures, remaining, turned = world
     rest = None if right is None else tuple(v[:right] for v in remaining)
     found = amends.identify(net, train, tuple(v[:number] for v in failures), remaining=rest)
-    assert len(found.heard) == (6 if right and right >= 4 else 4)
+    assert len(found.heard) == (7 if right and right >= 4 else 4)
     assert found.unseen.shape == (number,)
     assert average_precision(found.scores, np.isin(np.arange(100), turned)) > 2 * len(turned) / 100
 

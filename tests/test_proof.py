@@ -269,7 +269,7 @@ def test_who_was_heard_what_was_copied_and_who_is_suspected(planted, result):
     heard = result.metrics["identified_with"]
     assert [row["name"] for row in heard] == [h.name for h in result.influence.heard]
     assert sum(row["weight"] for row in heard) == pytest.approx(1.0)
-    assert all(set(row) == {"name", "unseen", "weight", "refused"} for row in heard)
+    assert all(set(row) == {"name", "found", "unseen", "weight", "refused"} for row in heard)
     assert result.metrics["duplicates"] == amends.neighbours.duplicates(result.influence.train, result.removed)
     assert set(result.metrics["suspects"]) <= set(result.rounds[0].query.tolist())
     assert not any("too few" in w for w in result.metrics["warnings"])

@@ -409,7 +409,9 @@ def identified(copy):
     path.write_text(path.read_text().replace('state = "done"', 'state = "identified"'))
     frame = pd.read_csv(copy / "causes.csv").assign(decision="")
     frame.to_csv(copy / "causes.csv", index=False)
-    (copy / "identified" / "heard.json").write_text('[{"name": "ewc", "unseen": 0.5, "weight": 1.0, "refused": ""}]')
+    (copy / "identified" / "heard.json").write_text(
+        '[{"name": "ewc", "found": 0.1, "unseen": 0.5, "weight": 1, "refused": ""}]'
+    )
     return frame
 
 
@@ -421,7 +423,7 @@ def test_a_search_has_its_causes_and_says_that_nothing_is_judged(copy):
     assert [s[1]["id"] for s in page.all("section")] == ["causes", "method"]
     assert len(page.all("article")) == min(60, len(frame))
     assert "undecided" in page.text(page.all("article")[0])
-    assert page.table(page.section("method"), "Edits")[1][:3] == ["ewc", "0.500", "100.0%"]
+    assert page.table(page.section("method"), "What scored")[1][:4] == ["ewc", "10.0%", "0.500", "100.0%"]
     assert "amends treat digits" in page.text(page.section("method"))
 
 

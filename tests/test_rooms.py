@@ -13,9 +13,9 @@ ROOT = Path(amends.__file__).parent
 ROOMS = [
     "errors", "config", "params", "progress", "data", "hashes", "likelihoods", "models", "network", "factor", "trace",
     "posteriors", "curvature", "climb", "remember", "editors", "baselines", "ratio", "methods", "prepare", "selection",
-    "evaluation", "conflicts", "neighbours", "committee", "influence", "treatment", "curve", "verdict", "search",
-    "cut", "plan", "algorithm", "frames", "looks", "runs", "report", "job", "store", "workflow", "export", "checking",
-    "demo", "cli",
+    "evaluation", "apart", "conflicts", "neighbours", "committee", "influence", "treatment", "curve", "verdict",
+    "search", "cut", "plan", "algorithm", "frames", "looks", "runs", "report", "job", "store", "workflow", "export",
+    "checking", "demo", "cli",
 ]  # fmt: skip
 MATHEMATICS = ROOMS[: ROOMS.index("algorithm") + 1]
 

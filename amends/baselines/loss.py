@@ -25,6 +25,15 @@ class Loss:
 
 
 @dataclass(frozen=True)
+class Shortfall:
+    """How far log p(z|θ̂) is below the best any outputs could give: of classes the loss; never below 0."""
+
+    def __call__(self, train: Factor, failures: Factor) -> Tensor:
+        log_p = train.per_example(train.network.params)
+        return (train.network.likelihood.ceiling(train.examples.y).to(log_p) - log_p).clamp(min=0)
+
+
+@dataclass(frozen=True)
 class SelfConfidence:
     """1 − p(given label|x): cleanlab's self-confidence, turned so that higher is more suspicious.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
+from amends.baselines import Shortfall
 from amends.climb import LBFGS
 from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once, Part
 from amends.editors import Mode, Step
@@ -31,9 +32,9 @@ RATES = (1e-4, 3e-5)  # for large models, whose weights move too far at the usua
 class Default:
     """Our choice for either step, made where it is known what was given."""
 
-    def identifying(self, remaining: bool, large: bool = False) -> dict[str, Method]:
-        """A committee: the infinitesimal edit with two curvatures, and finite edits that hold weights,
-        predictions on held-out right examples (where there are any), or both.
+    def identifying(self, remaining: bool, large: bool = False) -> dict[str, Method | Scorer]:
+        """A committee: the infinitesimal edit with two curvatures, finite edits that hold weights, predictions on
+        held-out right examples (where there are any), or both; and, with those, the example's own loss.
 
         The failures weigh as much as all of D, so that few of them move the model too, and every
         member scores by the part of r̃ that the example's own label is to blame for. For a large model
@@ -53,7 +54,8 @@ class Default:
             held = 0.05
             members["functional"] = functional(held, climb=shorter)
             members["functional + ewc"] = Method(Predictions(held, laplace=Laplace(diagonal)), Mode(shorter))
-        return {name: m._replace(mass=1.0, score=label_part) for name, m in members.items()}
+        heavy = {name: m._replace(mass=1.0, score=label_part) for name, m in members.items()}
+        return {**heavy, "loss": Shortfall()} if remaining else heavy
 
     def treating(self, seed: int = 0, examples: int = 0) -> Method:
         """Fine-tuning on what is kept; where `examples` are many, in fewer passes and larger batches."""

@@ -79,9 +79,10 @@ def rounds(run: RunFolder) -> Html:
 
 
 def members(found: list[dict[str, Any]]) -> Html:
-    """The edits that were heard, and how much each counts."""
+    """The members that were heard, and how much each counts."""
     refused = any(r.get("refused") for r in found)
-    rows = [(r["name"], number(r["unseen"]), share(r["weight"]), r.get("refused") or "")[: 4 if refused else 3]
+    rows = [(r["name"], share(r["found"]), number(r["unseen"]), share(r["weight"]), r.get("refused") or "")
             for r in found]  # fmt: skip
-    head = ("edit", "on what it was not shown", "weight in the scores", "refused because")[: 4 if refused else 3]
-    return table(head, rows, "Edits that scored the training examples", words=(0, 3))
+    head = ("member", "of train set apart", "on what it was not shown", "weight in the scores", "refused because")
+    rows, head = [row[: 5 if refused else 4] for row in rows], head[: 5 if refused else 4]
+    return table(head, rows, "What scored the training examples", words=(0, 4))

@@ -1,0 +1,207 @@
+"""How much of D a score sets apart from right labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import amends
+from amends import apart
+from amends.apart import BESIDE, RightLabels
+from amends.evaluation import average_precision
+from amends.likelihoods import Categorical, Gaussian
+from amends.methods import Default
+from amends.network import Network
+from tests.conftest import factor
+
+
+def by_hand(scores, kinds, known, known_kinds, weights):
+    """The same, one threshold and one example after the other."""
+    share = variance = 0.0
+    for kind in sorted(set(kinds)):
+        own = [(s, w) for s, k, w in zip(known, known_kinds, weights, strict=True) if k == kind and w > 0]
+        count = sum(w for _, w in own) ** 2 / sum(w * w for _, w in own) if own else 0.0
+        mine = [s for s, k in zip(scores, kinds, strict=True) if k == kind]
+        best, error = 0.0, 0.0
+        for at in mine:
+            here = sum(w for s, w in own if s >= at) / sum(w for _, w in own) if own else 0.0
+            all_of_them = sum(w for s, w in zip(known, weights, strict=True) if s >= at) / sum(weights)
+            p = max(here, (count * here + BESIDE * all_of_them) / (count + BESIDE))
+            e = (max(p * (1 - p), 1 / max(1, count)) * (1 / max(1, count) + 1 / len(mine))) ** 0.5
+            beyond = sum(s >= at for s in mine) / len(mine) - p - e
+            if beyond > best:
+                best, error = beyond, e
+        share += len(mine) / len(scores) * best
+        variance += (len(mine) / len(scores) * error) ** 2
+    return share, variance**0.5
+
+
+def test_against_one_threshold_after_the_other():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        kinds, known_kinds = rng.integers(0, 4, 60), rng.integers(0, 3, 40)
+        scores, known = rng.normal(0.7, 1, 60).round(1), rng.normal(0, 1, 40).round(1)  # with ties
+        weights = rng.random(40) * (rng.random(40) > 0.2)
+        given = scores, kinds, known, known_kinds, weights
+        assert apart._apart(*given) == pytest.approx(by_hand(*given), abs=1e-12)
+
+
+def labels(train, failures, right, failing, classes=1):
+    kinds = (np.arange(n) % classes for n in (train, failures, right))
+    return RightLabels(*kinds, failing)
+
+
+@pytest.mark.parametrize("classes", [1, 5])
+@pytest.mark.parametrize("wrong", [0.05, 0.2, 0.4])
+def test_it_is_the_share_that_is_wrong_if_the_score_tells(wrong, classes):
+    """A bound from below: nearly reached by a score that separates, and by none exceeded."""
+    rng = np.random.default_rng(1)
+    right = rng.normal(0, 1, 2000)
+    known = torch.tensor(rng.normal(0, 1, 1000))
+    found = {}
+    for distance in (0.0, 1.0, 8.0):
+        turned = np.arange(2000) % 20 < 20 * wrong
+        scores = torch.tensor(np.where(turned, right + distance, right))
+        at = labels(2000, 0, 1000, 0.0, classes)
+        found[distance], _ = at.apart(scores, torch.zeros(0), known)
+        assert 0 <= found[distance] <= wrong + 0.02
+    assert found[0.0] < 0.03
+    assert found[0.0] < found[1.0] < found[8.0]
+    assert found[8.0] == pytest.approx(wrong, abs=0.05)
+
+
+def test_more_of_a_class_is_nothing_wrong_with_it():
+    """One class scores higher than the other, and D has more of it."""
+    rng = np.random.default_rng(2)
+    kinds, known_kinds = np.repeat([0, 1], [700, 300]), np.repeat([0, 1], [500, 500])
+    scores, known = (torch.tensor(rng.normal(5 - 5 * k, 1)) for k in (kinds, known_kinds))
+    nobody = np.zeros(0, dtype=int)
+    by_class, as_one = (
+        RightLabels(kinds, nobody, known_kinds, 0.0),
+        RightLabels(0 * kinds, nobody, 0 * known_kinds, 0.0),
+    )
+    assert by_class.apart(scores, torch.zeros(0), known)[0] < 0.03
+    assert as_one.apart(scores, torch.zeros(0), known)[0] > 0.1
+
+
+def test_how_many_failures_were_given_does_not_matter():
+    """Failures score high although their labels are right; few of them stand for all."""
+    rng = np.random.default_rng(3)
+    failing, fine = rng.normal(3, 1, 4000), rng.normal(0, 1, 4000)
+    scores = torch.tensor(np.concatenate([failing[:200], fine[:800]]))
+    for given in (1000, 100, 20):
+        at = labels(1000, given, 1000, 0.2)
+        share, _ = at.apart(scores, torch.tensor(failing[1000 : 1000 + given]), torch.tensor(fine[1000:2000]))
+        assert share < 0.03
+    light = labels(1000, 20, 1000, 0.02)
+    assert light.apart(scores, torch.tensor(failing[1000:1020]), torch.tensor(fine[1000:2000]))[0] > 0.1
+
+
+def test_of_halves_only_what_is_in_them_counts():
+    at = labels(10, 6, 8, 0.5, classes=2).among(np.array([0, 2, 4]), np.array([1, 3]))
+    assert at.failures.tolist() == [0, 0, 0]
+    assert at.right.tolist() == [1, 1]
+    assert (len(at.train), at.failing) == (10, 0.5)
+
+
+# --- the share of right labels a model fails ------------------------------------------------------------------
+
+
+def blobs(n, seed, flipped):
+    """Two overlapping kinds, some of the labels turned at random."""
+    g = torch.Generator().manual_seed(seed)
+    y = torch.arange(n) % 2
+    x = torch.randn(n, 10, generator=g, dtype=torch.float64)
+    x[:, 0] += 1.3 * (2 * y - 1)
+    turned = torch.rand(n, generator=g) < flipped
+    return x, y, turned
+
+
+def fitted(x, y, width, steps):
+    torch.manual_seed(0)
+    wide = nn.Sequential(nn.Linear(10, width), nn.ReLU(), nn.Linear(width, 2)).double() if width else None
+    net = wide or nn.Linear(10, 2).double()
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimiser.step()
+    return net
+
+
+@pytest.fixture(scope="module")
+def strewn():
+    """A line through two kinds; a quarter of the labels wrong, which it cannot fit."""
+    x, y, turned = blobs(1200, 0, 0.25)
+    given = torch.where(turned, 1 - y, y)
+    net = fitted(x, given, 0, 300)
+    xt, yt, _ = blobs(2000, 1, 0.0)
+    with torch.no_grad():
+        ok = net(xt).argmax(1) == yt
+    return net, (x, given), (xt[~ok], yt[~ok]), (xt[ok], yt[ok]), turned.numpy(), y
+
+
+def evidence(net, *sets):
+    network = Network.of(net, Categorical())
+    return [factor(network, *data, name) for data, name in zip(sets, ("train", "failures", "right"), strict=True)]
+
+
+@pytest.mark.parametrize("few", [None, 20])
+def test_how_sure_the_model_is_tells_what_it_fails(strewn, few):
+    net, train, failures, right, _, true = strewn
+    with torch.no_grad():
+        fails = float((net(train[0]).argmax(1) != true).double().mean())
+        disagrees = float((net(train[0]).argmax(1) != train[1]).double().mean())
+    share = apart._failing(*evidence(net, train, tuple(v[:few] for v in failures), right))
+    assert disagrees > 0.25 + fails / 3, "most of what it disagrees with is wrong"
+    assert share == pytest.approx(fails, abs=0.05)
+
+
+def test_where_d_was_fitted_every_disagreement_is_a_failure():
+    x, y, turned = blobs(200, 0, 0.25)
+    given = torch.where(turned, 1 - y, y)
+    net = fitted(x, given, 64, 60)
+    xt, yt, _ = blobs(2000, 1, 0.0)
+    with torch.no_grad():
+        ok = net(xt).argmax(1) == yt
+        disagrees = float((net(x).argmax(1) != given).double().mean())
+    assert disagrees > 0
+    sets = evidence(net, (x, given), (xt[~ok], yt[~ok]), (xt[ok], yt[ok]))
+    assert apart._failing(*sets) == pytest.approx(disagrees)
+
+
+def test_other_targets_are_of_one_kind():
+    network = Network.of(nn.Linear(2, 1).double(), Gaussian(sigma=0.5))
+    x = torch.randn(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y = x.sum(1, keepdim=True)
+    train, failures, right = (
+        factor(network, x[a:b], y[a:b], n) for a, b, n in ((0, 10, "a"), (10, 20, "b"), (20, 30, "c"))
+    )
+    found = RightLabels.of(train, failures, right)
+    assert set(found.train) == set(found.failures) == set(found.right) == {0}
+    wrong = 1 - float(network.likelihood.right(train.outputs(network.params), y[:10]).double().mean())
+    assert found.failing == pytest.approx(wrong)
+
+
+# --- what the default makes of it -----------------------------------------------------------------------------
+
+
+class Without(Default):
+    def identifying(self, remaining, large=False):
+        return {n: m for n, m in super().identifying(remaining, large).items() if n != "loss"}
+
+
+def test_labels_strewn_at_random_are_found_by_their_loss_where_they_are_in_the_way(strewn):
+    net, train, failures, right, turned, _ = strewn
+    found = amends.identify(net, train, failures, remaining=right)
+    edits = amends.identify(net, train, failures, remaining=right, method=Without())
+    heard = {h.name: h for h in found.heard}
+    assert heard["loss"].weight > 0.5
+    assert heard["loss"].unseen is None
+    assert heard["loss"].found == max(h.found for h in found.heard)
+    assert average_precision(found.scores, turned) > average_precision(edits.scores, turned) + 0.1
+    assert ((found.scores > 0) <= (edits.scores > 0)).all(), "a loss alone blames nobody"
+    assert np.array_equal(found.unseen, edits.unseen), "what edits were not shown is theirs to say"
+    assert found.edited is not None
