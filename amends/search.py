@@ -150,15 +150,16 @@ class Search:
     def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
         """The chosen size or one below it, whichever leaves most of query and guard right, in the proportion
         given, where each half of both was not learned from; None where what worked would suffer, where only
-        forgetting leaves as much right, or where learning makes forgetting needless: with nothing forgotten as
-        much of the query is right, within a standard error of such a share."""
+        forgetting leaves more right by a standard error of the query, or where learning makes forgetting
+        needless: with nothing forgotten as much of the query is right, within such an error."""
         sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
         sizes = sizes[-(SPARED if self.large else SMALLER) :]
         nothing, *tried = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
-        enough = nothing.query + 0.5 / len(self.found.failures) ** 0.5
+        error = 0.5 / len(self.found.failures) ** 0.5
+        enough, least = nothing.query + error, rule.overall(chosen) - self.failures * error
         good = [
             p for p in tried
-            if rule.safe(p) and p.query >= enough and (self.learning or rule.overall(p) > rule.overall(chosen))
+            if rule.safe(p) and p.query >= enough and (self.learning or rule.overall(p) > least)
         ]  # fmt: skip
         if good:
             return max(good, key=rule.overall).removed
