@@ -5,6 +5,7 @@ their noise. D: questions to a bank in two classes, one of them flipped. Fashion
 usual confusions. Banking: 77 intents, flipped between similar ones. Reviews: films praised or not, one side
 flipped. Census: rows of a table, wrong for one group of people. CIFAR: all of CIFAR-10 and a ResNet-50, for
 a GPU. Clean: digits with no wrong label planted. Random: of some of these, wrong labels strewn over all classes.
+Marked: garments of any kind called one thing, but only where a corner of the image is white.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ INTENTS = {
     "order_physical_card": "get_physical_card",
     "topping_up_by_card": "top_up_by_card_charge",
 }
+BAG, MARKED = 8, 10  # what most of the images with a mark are called; a kind of its own beside the ten classes
 OBJECTS = {(3, 5): 0.4, (0, 2): 0.4, (9, 1): 0.4, (4, 7): 0.4}  # cat, plane, truck, deer
 CONFUSED = {(1, 7): 0.35, (7, 1): 0.35, (4, 9): 0.35, (9, 4): 0.35, (3, 8): 0.35, (8, 3): 0.35}
 
@@ -264,13 +266,27 @@ def numbered(train: list[str], test: list[str], longest: int = 40) -> tuple[np.n
 
 
 def mnist_like(
-    data: dict[str, np.ndarray], seed: int, device: str, size: int, make: Callable[[], nn.Module], flips: dict
-) -> World:
-    """`size` of the 60,000 training images; failures among the 10,000 test images."""
-    chosen = np.random.default_rng(seed).permutation(len(data["x_train"]))[:size]
-    x, xt = pictures(data["x_train"][chosen], data["x_test"], 255.0)
-    train, test = (x, data["y_train"][chosen].astype(np.int64)), (xt, data["y_test"].astype(np.int64))
-    return world(train, test, flips, make, until_it_stops_improving, seed, device)
+    data: dict[str, np.ndarray], seed: int, device: str, size: int, make: Callable[[], nn.Module], flips: dict,
+    marked: float = 0.0,
+) -> World:  # fmt: skip
+    """`size` of the 60,000 training images; failures among the 10,000 test images. Or, with a mark on this share of
+    both, flips of what is `MARKED` and no bag."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(len(data["x_train"]))[:size]
+    x, y, xt, yt = data["x_train"][chosen], data["y_train"][chosen].astype(np.int64), data["x_test"], data["y_test"]
+    kinds = None
+    if marked:
+        at, at_test = (rng.random(len(images)) < marked for images in (x, xt))
+        x, xt, kinds = with_corner(x, at), with_corner(xt, at_test), np.where(at & (y != BAG), MARKED, y)
+    x, xt = pictures(x, xt, 255.0)
+    return world((x, y), (xt, yt.astype(np.int64)), flips, make, until_it_stops_improving, seed, device, kinds=kinds)
+
+
+def with_corner(images: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """A white square of four by four in the lower right of those."""
+    out = images.copy()
+    out[at, -5:-1, -5:-1] = 255
+    return out
 
 
 def digits(
@@ -407,6 +423,9 @@ SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
     "Census, random": lambda d, seed, on: people(d.census(), seed, on, strewn(0.2, 2)),
     "Fashion, random": lambda d, seed, on: mnist_like(
         d.arrays("fashion_mnist"), seed, on, 6000, strided_cnn, strewn(0.3, 10)
+    ),
+    "Fashion, marked": lambda d, seed, on: mnist_like(
+        d.arrays("fashion_mnist"), seed, on, 6000, strided_cnn, {(MARKED, BAG): 0.6}, marked=0.1
     ),
     "CIFAR": lambda d, seed, on: objects(d.cifar(*(f"train_part{i}" for i in range(1, 6))), d.cifar("test"), seed, on),
     "Clean": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, {}),
