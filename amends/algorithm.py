@@ -139,7 +139,7 @@ def repair(
     proportion; `remaining` into a half that guards the choices and a half that judges. `remove` is
     a count, a share of train, positions in train or a mask over it, or None to let a curve over the
     query decide. `learn` also learns from the query and the right examples that guard (True), only
-    forgets (False), or learns where that does more and what worked does not suffer (None). Failures
+    forgets (False), or learns where that does as much and what worked does not suffer (None). Failures
     are grouped by (true, predicted), in "clusters" of the model's features, or as `group_by` names
     each; `group_by=Groups(only="1→7")` repairs one of the groups alone, or several one after the
     other. `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold.

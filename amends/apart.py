@@ -9,13 +9,15 @@ by class, since what is usual for one class may be a sign in another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from torch import Tensor
 
 from amends.data.examples import Inputs
-from amends.evaluation import right
+from amends.errors import NonFinite
+from amends.evaluation import class_targets, right
 from amends.factor import Factor
 from amends.likelihoods import Categorical
 
@@ -26,33 +28,42 @@ BELIEVED = 2.0  # standard errors from which one mean is above another
 @dataclass(frozen=True, eq=False)
 class RightLabels:
     """The classes of D and of examples whose labels are right, and the share the model fails of right labels
-    in D, so that failures weigh as much among them as they would there, however many were given."""
+    in D, so that failures weigh as much among them as they would there, however many were given. Of classes
+    without a given failure as many are `missing`: those the model fails may be what scores highest there."""
 
     train: np.ndarray
     failures: np.ndarray
     right: np.ndarray
     failing: float
+    missing: Mapping[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, train: Factor, failures: Factor, right: Factor) -> RightLabels:
-        return cls(_kinds(train), _kinds(failures), _kinds(right), _failing(train, failures, right))
+    def of(cls, train: Factor, failures: Factor, others: Factor) -> RightLabels:
+        kinds, *known = _kinds(train, failures, others)
+        failing, failed = _failing(train, failures, others), ~right(train, train.network.params)
+        none_given = set(kinds.tolist()) - set(known[0].tolist())
+        missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in none_given}
+        return cls(kinds, *known, failing, missing)
 
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:
         """Those of the failures and of the right examples alone."""
-        return RightLabels(self.train, self.failures[failures], self.right[right], self.failing)
+        return replace(self, failures=self.failures[failures], right=self.right[right])
 
     def apart(self, train: Tensor, failures: Tensor, right: Tensor) -> tuple[float, float]:
         """From the scores of all three: the share of D beyond right labels, less a standard error; and that error."""
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
+        if not all(np.isfinite(s).all() for s in (scores, *known)):
+            raise NonFinite("scores are not finite; default; choose a method by name")
         weights = [np.full(len(s), share / max(1, len(s)))
                    for s, share in zip(known, (self.failing, 1 - self.failing), strict=True)]  # fmt: skip
         return _apart(scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
-                      np.concatenate(weights))  # fmt: skip
+                      np.concatenate(weights), self.missing)  # fmt: skip
 
 
 def _apart(
-    scores: np.ndarray, kinds: np.ndarray, known: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray
-) -> tuple[float, float]:
+    scores: np.ndarray, kinds: np.ndarray, known: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray,
+    missing: Mapping[int, float],
+) -> tuple[float, float]:  # fmt: skip
     everywhere = _reach(scores, known, weights)
     share = variance = 0.0
     for kind in np.unique(kinds):
@@ -61,6 +72,7 @@ def _apart(
         count = own.sum() ** 2 / (own**2).sum() if own.any() else 0.0  # as many of equal weight say as much
         alone = _reach(scores[here], known[there], own)
         usual = np.maximum(alone, (count * alone + BESIDE * everywhere[here]) / (count + BESIDE))
+        usual = usual + missing.get(int(kind), 0.0) * (1 - usual)
         few = 1 / max(1.0, count)
         error = np.sqrt(np.maximum(usual * (1 - usual), few) * (few + 1 / here.sum()))
         beyond = _reach(scores[here], scores[here], np.ones(here.sum())) - usual - error
@@ -78,10 +90,11 @@ def _reach(at: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarra
     return above[np.searchsorted(values[order], at)] / (above[0] or 1.0)
 
 
-def _kinds(data: Factor) -> np.ndarray:
-    """The class of each; other targets are all of one kind."""
-    y = data.examples.y
-    return np.zeros(len(data), dtype=int) if y.is_floating_point() or y.ndim != 1 else y.cpu().numpy()
+def _kinds(*sets: Factor) -> list[np.ndarray]:
+    """The class of each; all are of one kind where some have no class, or a sequence of them."""
+    if all(class_targets(data) and data.examples.y.ndim == 1 for data in sets):
+        return [data.examples.y.cpu().numpy() for data in sets]
+    return [np.zeros(len(data), dtype=int) for data in sets]
 
 
 def _failing(train: Factor, failures: Factor, others: Factor) -> float:
@@ -112,5 +125,5 @@ def _sure(data: Factor) -> np.ndarray:
 
 
 def _mean(values: np.ndarray) -> tuple[float, float]:
-    """And its standard error."""
-    return float(values.mean()), float(values.std()) / len(values) ** 0.5
+    """And its standard error, which one value does not tell."""
+    return float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else np.inf

@@ -3,9 +3,9 @@
 No single edit finds the causes in every model, and where the model has not fitted its wrong labels their
 loss alone may tell them. The failures an edit was not shown, and the right examples it did not hold,
 say how high a right label scores; the member that puts most of D above that has found the most
-(`amends.apart`). Where none puts any, or there are no right examples, an edit is heard by
-how well it does on what it was not shown: the failures it repairs and the right examples it leaves alone
-count the same, so a shift of the output bias, which fixes one side by breaking the other, gains nothing.
+(`amends.apart`). Where none puts any, or there are no right examples, an edit is heard by how well it
+does on what it was not shown: the failures it repairs and the right examples it leaves alone count the
+same, so a shift of the output bias, which fixes one side by breaking the other, gains nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from amends.editors.tangent import Linearised
 from amends.errors import AmendsError, BadInput
 from amends.evaluation import right
 from amends.factor import Factor
-from amends.likelihoods import Likelihood, probability
+from amends.likelihoods import Likelihood, Weighted, probability
 from amends.methods import Method, Scorer
 from amends.params import LARGE, count
 from amends.posteriors import Posterior
@@ -47,8 +47,8 @@ SIZES = tuple(2.0**k for k in range(-3, 6))  # how far along a tangent, in mean 
 
 @dataclass(frozen=True)
 class Heard:
-    """One member: the share of D it sets apart from right labels, its balanced probability on what it was not
-    shown (None without an edit), and its share in the scores."""
+    """One member: the share of D it sets apart from right labels (None where they do not say), its balanced
+    probability on what it was not shown (None without an edit), and its share in the scores."""
 
     name: str
     found: float | None
@@ -105,7 +105,8 @@ def decide(
     """Try every member on halves, weigh them, and let those that are heard edit with all of the failures."""
     less = LESS if count(train.network.params) >= LARGE else 1
     held, judges = _right_ones(train, remaining, seed, 2 * MOST // less)
-    labels = None if held is None or len(judges) < ENOUGH else RightLabels.of(train, failures, judges)
+    told = held is not None and len(judges) >= ENOUGH and not isinstance(train.network.likelihood, Weighted)
+    labels = RightLabels.of(train, failures, judges) if told else None  # sample weights are not those of D elsewhere
     trials, refused = {}, {}
     for name, member in members.items():
         counter = progress.counter(f"trying {name}")
@@ -119,12 +120,12 @@ def decide(
     edits = {name: t for name, t in trials.items() if isinstance(members[name], Method)}
     if not edits:
         raise next(iter(refused.values()))
-    weights, own = _weights(trials), _weights(edits)
+    own = _weights(edits)
     inserted = failures[some(np.arange(len(failures)), 4 * SHOWN // less, seed)]
     parts = {name: trials[name].scores[0] for name in trials if name not in edits}
     made: dict[str, tuple[Posterior, Posterior]] = {}
     for name in sorted(edits, key=lambda name: -own[name]):  # the first says where the model would go, heard or not
-        if made and not weights[name]:
+        if made and not _weights({n: t for n, t in trials.items() if n not in refused})[name]:
             continue
         method: Any = members[name]
         counter = progress.counter(f"inserting the failures with {name}")
@@ -146,7 +147,7 @@ def decide(
     q, edited = made[next(iter(made))]
     raw = q.rows(train.per_example).mean(0) - edited.rows(train.per_example).mean(0)
     heard = [
-        Heard(name, t.found, t.balanced if name in edits else None, weights.get(name, 0.0))
+        Heard(name, float(t.found) if told else None, t.balanced if name in edits else None, weights.get(name, 0.0))
         for name, t in trials.items() if name not in refused
     ]  # fmt: skip
     heard += [Heard(name, None, None, 0.0, str(e)) for name, e in refused.items()]
@@ -174,8 +175,8 @@ def _joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:
 
 def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
     """By what they found; by how edits do on what they were not shown, where that is no more than noise."""
-    best = max(trials.values(), key=lambda t: t.found)
-    if best.found > SURE * best.noise:
+    best = _found(trials)
+    if best:
         worth, within = {name: t.found for name, t in trials.items()}, max(FOUND * best.found, best.noise)
     else:
         worth = {name: t.balanced for name, t in trials.items() if len(t.failures)}
@@ -184,6 +185,11 @@ def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
     raw = {name: float(np.exp((value - highest) / within)) for name, value in worth.items()}
     total = sum(w for w in raw.values() if w >= LEAST)
     return {name: raw[name] / total if raw.get(name, 0.0) >= LEAST else 0.0 for name in trials}
+
+
+def _found(trials: Mapping[str, Trial]) -> Trial | None:
+    """That of the member that found most, of those that found more than noise."""
+    return max((t for t in trials.values() if t.found > SURE * t.noise), key=lambda t: t.found, default=None)
 
 
 def _right_ones(train: Factor, remaining: Factor | None, seed: int, most: int) -> tuple[Factor | None, Factor]:
@@ -219,14 +225,12 @@ def _trial(
         if labels is not None:
             known = (method.score(q, after, data) for data in (failures[unseen], judges[judging]))
             found.append(labels.among(unseen, judging).apart(scores[-1], *known))
-    return Trial(on_failures, on_right, tuple(scores), *np.mean(found or [(0.0, 0.0)], axis=0).tolist())
+    return Trial(on_failures, on_right, tuple(scores), *(np.mean(part, axis=0) for part in zip(*found, strict=True)))
 
 
 def _without_edit(scorer: Scorer, train: Factor, failures: Factor, judges: Factor, labels: RightLabels | None) -> Trial:
     scores = scorer(train, failures)
-    found = (0.0, 0.0)
-    if labels is not None:
-        found = labels.apart(scores, *(scorer(data, failures) for data in (failures, judges)))
+    found = () if labels is None else labels.apart(scores, *(scorer(data, failures) for data in (failures, judges)))
     return Trial(np.zeros(0), np.zeros(0), (scores,), *found)
 
 

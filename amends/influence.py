@@ -91,7 +91,7 @@ class Influence:
     """Scores of D, in its order: higher is more harmful to the failures.
 
     `raw` is r̃ in nats, before any weighing; `before` is log p(z|θ̂) of each example. By default
-    several edits were `heard`; `unseen` is then the probability of each failure's own label under
+    several members were `heard`; `unseen` is then the probability of each failure's own label under
     edits that were not shown it.
     """
 

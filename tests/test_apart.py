@@ -10,14 +10,15 @@ from torch import nn
 import amends
 from amends import apart
 from amends.apart import BESIDE, RightLabels
+from amends.errors import NonFinite
 from amends.evaluation import average_precision
-from amends.likelihoods import Categorical, Gaussian
+from amends.likelihoods import Categorical, Gaussian, Weighted, with_weights
 from amends.methods import Default
 from amends.network import Network
 from tests.conftest import factor
 
 
-def by_hand(scores, kinds, known, known_kinds, weights):
+def by_hand(scores, kinds, known, known_kinds, weights, missing):
     """The same, one threshold and one example after the other."""
     share = variance = 0.0
     for kind in sorted(set(kinds)):
@@ -29,6 +30,7 @@ def by_hand(scores, kinds, known, known_kinds, weights):
             here = sum(w for s, w in own if s >= at) / sum(w for _, w in own) if own else 0.0
             all_of_them = sum(w for s, w in zip(known, weights, strict=True) if s >= at) / sum(weights)
             p = max(here, (count * here + BESIDE * all_of_them) / (count + BESIDE))
+            p += missing.get(kind, 0) * (1 - p)
             e = (max(p * (1 - p), 1 / max(1, count)) * (1 / max(1, count) + 1 / len(mine))) ** 0.5
             beyond = sum(s >= at for s in mine) / len(mine) - p - e
             if beyond > best:
@@ -44,7 +46,7 @@ def test_against_one_threshold_after_the_other():
         kinds, known_kinds = rng.integers(0, 4, 60), rng.integers(0, 3, 40)
         scores, known = rng.normal(0.7, 1, 60).round(1), rng.normal(0, 1, 40).round(1)  # with ties
         weights = rng.random(40) * (rng.random(40) > 0.2)
-        given = scores, kinds, known, known_kinds, weights
+        given = scores, kinds, known, known_kinds, weights, {1: 0.1 * seed}
         assert apart._apart(*given) == pytest.approx(by_hand(*given), abs=1e-12)
 
 
@@ -97,6 +99,40 @@ def test_how_many_failures_were_given_does_not_matter():
         assert share < 0.03
     light = labels(1000, 20, 1000, 0.02)
     assert light.apart(scores, torch.tensor(failing[1000:1020]), torch.tensor(fine[1000:2000]))[0] > 0.1
+
+
+def test_failures_of_one_class_do_not_make_those_of_the_others_wrong():
+    """D is clean, a fifth of every class fails, and only failures of one class were given."""
+    rng = np.random.default_rng(6)
+    kinds = np.arange(5000) % 5
+    scores = torch.tensor(np.where(rng.random(5000) < 0.2, rng.normal(3, 1, 5000), rng.normal(0, 1, 5000)))
+    failing, fine = torch.tensor(rng.normal(3, 1, 200)), torch.tensor(rng.normal(0, 1, 1000))
+    known = (np.zeros(200, dtype=int), np.arange(1000) % 5)
+    believed = RightLabels(kinds, *known, 0.2).apart(scores, failing, fine)
+    assert believed[0] > 0.05
+    doubted = RightLabels(kinds, *known, 0.2, dict.fromkeys(range(1, 5), 0.2)).apart(scores, failing, fine)
+    assert doubted[0] < 0.01
+
+
+def test_of_a_class_without_a_failure_those_the_model_fails_are_missing():
+    """At most as many as fail of D as a whole."""
+    x = torch.tensor([[5.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 5.0]], dtype=torch.float64).repeat(10, 1)
+    y = torch.tensor([0, 1, 2]).repeat(10)
+    given = y.clone()
+    given[:6] = torch.tensor([0, 1, 0, 0, 1, 1])  # of 0 and of 1 one in eleven is a 2
+    plain = nn.Linear(3, 3, bias=False).double()
+    nn.init.eye_(plain.weight)
+    network = Network.of(plain, Categorical())
+    train, failures, right = (factor(network, a, b) for a, b in ((x, given), (x[:1], y[1:2]), (x, y)))
+    found = RightLabels.of(train, failures, right)
+    assert found.failing == pytest.approx(2 / 30)
+    assert found.missing == pytest.approx({0: 2 / 30, 2: 0.0})
+    assert found.among(np.array([], dtype=int), np.array([0])).missing == found.missing
+
+
+def test_a_score_that_is_not_finite_is_none():
+    with pytest.raises(NonFinite, match="not finite; default"):
+        labels(10, 0, 10, 0.0).apart(torch.full((10,), np.nan), torch.zeros(0), torch.zeros(10))
 
 
 def test_of_halves_only_what_is_in_them_counts():
@@ -185,6 +221,14 @@ def test_other_targets_are_of_one_kind():
     assert found.failing == pytest.approx(wrong)
 
 
+def test_soft_labels_beside_hard_ones_are_all_of_one_kind():
+    network = Network.of(nn.Linear(2, 3).double(), Categorical())
+    x, y = torch.zeros(6, 2, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
+    sets = [factor(network, x, t) for t in (nn.functional.one_hot(y, 3).double(), y, y)]
+    assert all(set(kinds) == {0} for kinds in apart._kinds(*sets))
+    assert [k.tolist() for k in apart._kinds(*sets[1:])] == [y.tolist()] * 2
+
+
 # --- what the default makes of it -----------------------------------------------------------------------------
 
 
@@ -205,3 +249,12 @@ def test_labels_strewn_at_random_are_found_by_their_loss_where_they_are_in_the_w
     assert ((found.scores > 0) <= (edits.scores > 0)).all(), "a loss alone blames nobody"
     assert np.array_equal(found.unseen, edits.unseen), "what edits were not shown is theirs to say"
     assert found.edited is not None
+
+
+def test_sample_weights_of_d_alone_say_nothing_about_its_labels(strewn):
+    """Failures and right examples weigh 1; what weighs more in D would all score higher."""
+    net, (x, y), failures, right, _, _ = strewn
+    heavy = x, with_weights(y, torch.full((len(y),), 5.0))
+    failures, right = ((a, with_weights(b, torch.ones(len(b)))) for a, b in (failures, right))
+    found = amends.identify(net, heavy, failures, remaining=right, likelihood=Weighted())
+    assert all(h.found is None for h in found.heard)

@@ -92,7 +92,7 @@ REPAIR = {
     "treat_options": Key("arguments of that treatment, such as epochs", (dict,)),
     "solver": Key("how linear and newton invert the curvature; cg when left out", choices=SOLVERS),
     "learn": Key(
-        "also learn from the failures searched with and right examples that guard; when left out, if that does more",
+        "also learn from the failures searched with and right examples that guard; when left out, if that does as much",
         (bool,),
     ),
     "relabel": Key("causes come back under the label the model gives them by then", (bool,), default=False),

@@ -47,7 +47,7 @@ class RunFolder:
     causes: list[dict[str, Any]]
     total: int
     looks: dict[str, Any]
-    heard: list[dict[str, Any]]  # the edits that scored the examples
+    heard: list[dict[str, Any]]  # the members that scored the examples
 
     @property
     def done(self) -> bool:
