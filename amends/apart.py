@@ -39,11 +39,11 @@ class RightLabels:
 
     @classmethod
     def of(cls, train: Factor, failures: Factor, others: Factor) -> RightLabels:
-        kinds, *known = _kinds(train, failures, others)
+        kinds, failed_kinds, right_kinds = _kinds(train, failures, others)
         failing, failed = _failing(train, failures, others), ~right(train, train.network.params)
-        none_given = set(kinds.tolist()) - set(known[0].tolist())
+        none_given = set(kinds.tolist()) - set(failed_kinds.tolist())
         missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in none_given}
-        return cls(kinds, *known, failing, missing)
+        return cls(kinds, failed_kinds, right_kinds, failing, missing)
 
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:
         """Those of the failures and of the right examples alone."""

@@ -54,7 +54,9 @@ class Default:
             held = 0.05
             members["functional"] = functional(held, climb=shorter)
             members["functional + ewc"] = Method(Predictions(held, laplace=Laplace(diagonal)), Mode(shorter))
-        heavy = {name: m._replace(mass=1.0, score=label_part) for name, m in members.items()}
+        heavy: dict[str, Method | Scorer] = {
+            name: m._replace(mass=1.0, score=label_part) for name, m in members.items()
+        }
         return {**heavy, "loss": Shortfall()} if remaining else heavy
 
     def treating(self, seed: int = 0, examples: int = 0) -> Method:
