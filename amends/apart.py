@@ -40,7 +40,8 @@ class RightLabels:
     @classmethod
     def of(cls, train: Factor, failures: Factor, others: Factor) -> RightLabels:
         kinds, failed_kinds, right_kinds = _kinds(train, failures, others)
-        failing, failed = _failing(train, failures, others), ~right(train, train.network.params)
+        failed = ~right(train, train.network.params)
+        failing = _failing(train, failures, others, float(failed.mean()))
         none_given = set(kinds.tolist()) - set(failed_kinds.tolist())
         missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in none_given}
         return cls(kinds, failed_kinds, right_kinds, failing, missing)
@@ -97,15 +98,14 @@ def _kinds(*sets: Factor) -> list[np.ndarray]:
     return [np.zeros(len(data), dtype=int) for data in sets]
 
 
-def _failing(train: Factor, failures: Factor, others: Factor) -> float:
+def _failing(train: Factor, failures: Factor, others: Factor, disagreeing: float) -> float:
     """The share of D the model would fail were its labels right.
 
-    At most as much as it disagrees with D. Mostly less: it is not as sure of what it fails, and how sure it
+    At most as much as it is `disagreeing` with D. Mostly less: it is not as sure of what it fails, and how sure it
     is of an input does not depend on the label; so D is mixed of failures and right ones as its mean
     confidence is between theirs. Where the model is as sure of D as of right ones it has fitted D, the
     confidences say nothing, and every disagreement is taken for a failure.
     """
-    disagreeing = 1 - float(right(train, train.network.params).mean())
     if not isinstance(train.network.likelihood.family, Categorical):
         return disagreeing
     mean, error = zip(*(_mean(_sure(data)) for data in (train, failures, others)), strict=True)

@@ -33,7 +33,7 @@ from amends.posteriors import Posterior
 from amends.progress import Progress
 
 FOUND = 0.25  # who sets apart less than the best, by this share of it or by its noise, is heard 1/e as much
-SURE = 3.0  # times its noise that the best must set apart for that to count
+SURE = 3.0  # times its noise that some member must set apart for that to count
 WITHIN = 0.03  # and who is so much worse on what it was not shown, or by the noise of the best, where that decides
 ROOT = 0.5  # power under which the harm found by edits of one member is averaged
 LEAST = 0.2  # beside the best; those heard less are not heard at all
@@ -106,7 +106,7 @@ def decide(
     less = LESS if count(train.network.params) >= LARGE else 1
     held, judges = _right_ones(train, remaining, seed, 2 * MOST // less)
     told = held is not None and len(judges) >= ENOUGH and not isinstance(train.network.likelihood, Weighted)
-    labels = RightLabels.of(train, failures, judges) if told else None  # sample weights are not those of D elsewhere
+    labels = RightLabels.of(train, failures, judges) if told else None  # weights of D alone would tell it apart
     trials, refused = {}, {}
     for name, member in members.items():
         counter = progress.counter(f"trying {name}")

@@ -29,7 +29,9 @@ from amends.treatment import treat
 
 Rows = dict[str, dict[str, Any]]
 ONE_EDIT = "default, without what halves find"  # every member scores by its edit with all of the failures alone
-BY_REPAIR = "default, heard by what they repair"  # and not by what they set apart from right labels
+BY_REPAIR = (
+    "default, heard by what they repair"  # not by what they set apart from right labels; the loss repairs nothing
+)
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
 
 
@@ -113,7 +115,7 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "default, r̃ for a score": lambda w: Less(of_edits(score=first_order)),
     "default, each failure as one": lambda w: Less(of_edits(mass=None)),
     ONE_EDIT: lambda w: methods.default(),
-    BY_REPAIR: lambda w: Less(without("loss")),
+    BY_REPAIR: lambda w: methods.default(),
     "default, without loss": lambda w: Less(without("loss")),
     "default, without tangents": lambda w: Less(without("grad_dot", "linear")),
     "default, ewc alone": lambda w: Less(lambda ms: {"ewc": ms["ewc"]}),

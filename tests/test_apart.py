@@ -190,7 +190,7 @@ def test_how_sure_the_model_is_tells_what_it_fails(strewn, few):
     with torch.no_grad():
         fails = float((net(train[0]).argmax(1) != true).double().mean())
         disagrees = float((net(train[0]).argmax(1) != train[1]).double().mean())
-    share = apart._failing(*evidence(net, train, tuple(v[:few] for v in failures), right))
+    share = apart._failing(*evidence(net, train, tuple(v[:few] for v in failures), right), disagrees)
     assert disagrees > 0.25 + fails / 3, "most of what it disagrees with is wrong"
     assert share == pytest.approx(fails, abs=0.05)
 
@@ -205,7 +205,7 @@ def test_where_d_was_fitted_every_disagreement_is_a_failure():
         disagrees = float((net(x).argmax(1) != given).double().mean())
     assert disagrees > 0
     sets = evidence(net, (x, given), (xt[~ok], yt[~ok]), (xt[ok], yt[ok]))
-    assert apart._failing(*sets) == pytest.approx(disagrees)
+    assert RightLabels.of(*sets).failing == pytest.approx(disagrees)
 
 
 def test_other_targets_are_of_one_kind():
