@@ -29,9 +29,7 @@ from amends.treatment import treat
 
 Rows = dict[str, dict[str, Any]]
 ONE_EDIT = "default, without what halves find"  # every member scores by its edit with all of the failures alone
-BY_REPAIR = (
-    "default, heard by what they repair"  # not by what they set apart from right labels; the loss repairs nothing
-)
+BY_REPAIR = "default, heard by what they repair"  # not by what they set apart; the loss repairs nothing
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
 
 
