@@ -4,13 +4,14 @@ Somebody vouches for the labels of failures and of right examples; nobody does f
 be the share of D that scores s or more, and F̄(s) that of right labels like D's. If a share ε of D is
 wrong, F̄_D = (1 − ε) F̄ + ε F̄_wrong, so F̄_D(s) − F̄(s) ≤ ε whatever s is: the largest difference is a part
 of D that must be wrong, and of several scores the one with the largest has found the most. Taken class
-by class, since what is usual for one class may be a sign in another.
+by class, since what is usual for one class may be a sign in another. Over F̄_D(s) the same difference is
+the share that must be wrong of those that score as high, which can be compared between classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from torch import Tensor
@@ -22,7 +23,21 @@ from amends.factor import Factor
 from amends.likelihoods import Categorical
 
 BESIDE = 50.0  # right labels of all classes that stand beside those of one, which may be too few to reach high
-BELIEVED = 2.0  # standard errors from which one mean is above another
+BELIEVED = 1.0  # standard errors from which one mean may be above another; from twice as many it is
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """The share of D beyond right labels, less a standard error; that error; and for each example of D, of those
+    of its class that score as high the share that must be wrong."""
+
+    share: float
+    noise: float
+    sure: np.ndarray
+
+    @classmethod
+    def mean(cls, parts: Sequence[Apart]) -> Apart:
+        return cls(*(np.mean([getattr(p, f.name) for p in parts], axis=0) for f in fields(cls)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +65,8 @@ class RightLabels:
         """Those of the failures and of the right examples alone."""
         return replace(self, failures=self.failures[failures], right=self.right[right])
 
-    def apart(self, train: Tensor, failures: Tensor, right: Tensor) -> tuple[float, float]:
-        """From the scores of all three: the share of D beyond right labels, less a standard error; and that error."""
+    def apart(self, train: Tensor, failures: Tensor, right: Tensor) -> Apart:
+        """From the scores of all three."""
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
         if not all(np.isfinite(s).all() for s in (scores, *known)):
             raise NonFinite("scores are not finite; default; choose a method by name")
@@ -64,9 +79,10 @@ class RightLabels:
 def _apart(
     scores: np.ndarray, kinds: np.ndarray, known: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray,
     missing: Mapping[int, float],
-) -> tuple[float, float]:  # fmt: skip
+) -> Apart:  # fmt: skip
     everywhere = _reach(scores, known, weights)
     share = variance = 0.0
+    sure = np.full(len(scores), np.nan)
     for kind in np.unique(kinds):
         here, there = kinds == kind, known_kinds == kind
         own = weights[there]
@@ -76,12 +92,24 @@ def _apart(
         usual = usual + missing.get(int(kind), 0.0) * (1 - usual)
         few = 1 / max(1.0, count)
         error = np.sqrt(np.maximum(usual * (1 - usual), few) * (few + 1 / here.sum()))
-        beyond = _reach(scores[here], scores[here], np.ones(here.sum())) - usual - error
+        reached = _reach(scores[here], scores[here], np.ones(here.sum()))
+        beyond = reached - usual - error
+        if count:
+            sure[here] = _rising(scores[here], np.maximum(beyond, 0) / reached)
         best = int(beyond.argmax())
         if beyond[best] > 0:
             share += here.mean() * beyond[best]
             variance += (here.mean() * error[best]) ** 2
-    return float(share), float(variance**0.5)
+    told = np.isfinite(sure)
+    sure[~told] = sure[told].mean() if told.any() else 0.0  # nothing is known of these: neither more nor less so
+    return Apart(float(share), float(variance**0.5), sure)
+
+
+def _rising(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The largest of the values at scores as low or lower."""
+    order = np.argsort(scores)
+    highest = np.maximum.accumulate(values[order])
+    return highest[np.searchsorted(scores[order], scores, side="right") - 1]
 
 
 def _reach(at: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -110,9 +138,11 @@ def _failing(train: Factor, failures: Factor, others: Factor, disagreeing: float
         return disagreeing
     mean, error = zip(*(_mean(_sure(data)) for data in (train, failures, others)), strict=True)
     less, gap = mean[2] - mean[0], mean[2] - mean[1]
-    if less <= BELIEVED * np.hypot(error[2], error[0]) or gap <= BELIEVED * np.hypot(error[2], error[1]):
+    if less <= 0 or gap <= 0:
         return disagreeing
-    return min(less / gap, disagreeing)
+    apart = min(less / np.hypot(error[2], error[0]), gap / np.hypot(error[2], error[1]))
+    believed = float(np.clip(apart / BELIEVED - 1, 0, 1))
+    return believed * min(less / gap, disagreeing) + (1 - believed) * disagreeing
 
 
 def _sure(data: Factor) -> np.ndarray:

@@ -10,7 +10,7 @@ same, so a shift of the output bias, which fixes one side by breaking the other,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.apart import RightLabels
+from amends.apart import Apart, RightLabels
 from amends.conflicts import halves
 from amends.data.splits import some
 from amends.editors import follow
@@ -35,6 +35,7 @@ from amends.progress import Progress
 FOUND = 0.25  # who sets apart less than the best, by this share of it or by its noise, is heard 1/e as much
 SURE = 3.0  # times its noise that some member must set apart for that to count
 WITHIN = 0.03  # and who is so much worse on what it was not shown, or by the noise of the best, where that decides
+UNSURE = 0.1  # what harm counts that right labels may do as well; what they cannot, that and 1
 ROOT = 0.5  # power under which the harm found by edits of one member is averaged
 LEAST = 0.2  # beside the best; those heard less are not heard at all
 MOST = 1000  # right examples an edit is held by, and judged on, while choosing
@@ -76,13 +77,20 @@ class Decision:
 @dataclass(frozen=True, eq=False)
 class Trial:
     """Probabilities an edit gives to the labels it was not shown; how a member scores D, edits shown each half;
-    and the share of D beyond right labels, with its noise."""
+    and what that sets apart from right labels, if they say."""
 
     failures: np.ndarray
     right: np.ndarray
     scores: tuple[Tensor, ...] = ()
-    found: float = 0.0
-    noise: float = 0.0
+    apart: Apart | None = None
+
+    @property
+    def found(self) -> float:
+        return float(self.apart.share) if self.apart else 0.0
+
+    @property
+    def noise(self) -> float:
+        return float(self.apart.noise) if self.apart else 0.0
 
     @property
     def balanced(self) -> float:
@@ -105,8 +113,8 @@ def decide(
     """Try every member on halves, weigh them, and let those that are heard edit with all of the failures."""
     less = LESS if count(train.network.params) >= LARGE else 1
     held, judges = _right_ones(train, remaining, seed, 2 * MOST // less)
-    told = held is not None and len(judges) >= ENOUGH and not isinstance(train.network.likelihood, Weighted)
-    labels = RightLabels.of(train, failures, judges) if told else None  # weights of D alone would tell it apart
+    known = held is not None and len(judges) >= ENOUGH and not isinstance(train.network.likelihood, Weighted)
+    labels = RightLabels.of(train, failures, judges) if known else None  # weights of D alone would tell it apart
     trials, refused = {}, {}
     for name, member in members.items():
         counter = progress.counter(f"trying {name}")
@@ -114,7 +122,7 @@ def decide(
             if isinstance(member, Method):
                 trials[name] = _trial(member, train, failures, held, judges, labels, seed, counter, SHOWN // less)
             else:
-                trials[name] = _without_edit(member, train, failures, judges, labels)
+                trials[name] = _without_edit(member, train, failures, judges, labels, seed)
         except (AmendsError, torch.OutOfMemoryError) as e:
             refused[name] = e
     edits = {name: t for name, t in trials.items() if isinstance(members[name], Method)}
@@ -141,13 +149,15 @@ def decide(
     weights = _weights({name: trials[name] for name in parts})
     own = _weights({name: t for name, t in edits.items() if name not in refused})
     harm = _joined([(own[name], parts[name]) for name in made])
-    parts = {name: part if name in made else part * (harm > 0) for name, part in parts.items()}  # wrong, and in the way
+    told = max(edits[name].found for name in own)
+    parts = {name: part if name in made else part * _counted(trials[name], told, harm) for name, part in parts.items()}
     scores = _joined([(weight, parts[name]) for name, weight in weights.items() if weight])
+    scores = scores * _sure([(weight, trials[name]) for name, weight in weights.items() if weight], scores)
     scores = torch.where(scores > 0, scores, harm.clamp(max=0))
     q, edited = made[next(iter(made))]
     raw = q.rows(train.per_example).mean(0) - edited.rows(train.per_example).mean(0)
     heard = [
-        Heard(name, float(t.found) if told else None, t.balanced if name in edits else None, weights.get(name, 0.0))
+        Heard(name, t.found if known else None, t.balanced if name in edits else None, weights.get(name, 0.0))
         for name, t in trials.items() if name not in refused
     ]  # fmt: skip
     heard += [Heard(name, None, None, 0.0, str(e)) for name, e in refused.items()]
@@ -175,7 +185,7 @@ def _joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:
 
 def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
     """By what they found; by how edits do on what they were not shown, where that is no more than noise."""
-    best = _found(trials)
+    best = _found(trials.values())
     if best:
         worth, within = {name: t.found for name, t in trials.items()}, max(FOUND * best.found, best.noise)
     else:
@@ -187,9 +197,27 @@ def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
     return {name: raw[name] / total if raw.get(name, 0.0) >= LEAST else 0.0 for name in trials}
 
 
-def _found(trials: Mapping[str, Trial]) -> Trial | None:
+def _counted(trial: Trial, told: float, harm: Tensor) -> Tensor:
+    """What counts of a score that no edit made: where edits find harm all of it, since a wrong label may be in
+    nobody's way. The less is `told` apart by the edits than by the score itself, the less their word is worth,
+    and the more counts elsewhere of what it is rather sure of than not."""
+    doubt = max(0.0, 1 - told / trial.found) if _found([trial]) else 0.0
+    sure = torch.as_tensor(trial.apart.sure).to(harm) if trial.apart else 0 * harm
+    return torch.where(harm > 0, 1.0, doubt * sure * (sure > 0.5))
+
+
+def _sure(heard: Sequence[tuple[float, Trial]], like: Tensor) -> Tensor | float:
+    """How much the harm of each example counts: as much as those heard are sure that labels are wrong that score as
+    high in its class, where they have found any."""
+    if not _found(t for _, t in heard):
+        return 1.0
+    sure = sum(weight * t.apart.sure for weight, t in heard if t.apart)
+    return torch.as_tensor(UNSURE + sure).to(like)
+
+
+def _found(trials: Iterable[Trial]) -> Trial | None:
     """That of the member that found most, of those that found more than noise."""
-    return max((t for t in trials.values() if t.found > SURE * t.noise), key=lambda t: t.found, default=None)
+    return max((t for t in trials if t.found > SURE * t.noise), key=lambda t: t.found, default=None)
 
 
 def _right_ones(train: Factor, remaining: Factor | None, seed: int, most: int) -> tuple[Factor | None, Factor]:
@@ -214,8 +242,8 @@ def _trial(
     counter: Callable[[int], None],
     most: int,
 ) -> Trial:
-    on_failures, on_right, scores, found = np.zeros(len(failures)), np.zeros(len(judges)), [], []
-    for (shown, unseen), (holding, judging) in zip(halves(failures, seed), halves(judges, seed), strict=True):
+    on_failures, on_right, scores, parts = np.zeros(len(failures)), np.zeros(len(judges)), [], []
+    for (shown, unseen), (holding, judging) in _both_ways(failures, judges, seed):
         q = method.remember(train, None if held is None else held[holding])
         evidence = method.evidence(train, failures[some(shown, most, seed)])
         after = follow(method.editor(q, evidence), None, progress=counter)
@@ -224,14 +252,27 @@ def _trial(
         scores.append(method.score(q, after, train))
         if labels is not None:
             known = (method.score(q, after, data) for data in (failures[unseen], judges[judging]))
-            found.append(labels.among(unseen, judging).apart(scores[-1], *known))
-    return Trial(on_failures, on_right, tuple(scores), *(np.mean(part, axis=0) for part in zip(*found, strict=True)))
+            parts.append(labels.among(unseen, judging).apart(scores[-1], *known))
+    return Trial(on_failures, on_right, tuple(scores), Apart.mean(parts) if parts else None)
 
 
-def _without_edit(scorer: Scorer, train: Factor, failures: Factor, judges: Factor, labels: RightLabels | None) -> Trial:
-    scores = scorer(train, failures)
-    found = () if labels is None else labels.apart(scores, *(scorer(data, failures) for data in (failures, judges)))
-    return Trial(np.zeros(0), np.zeros(0), (scores,), *found)
+def _without_edit(
+    scorer: Scorer, train: Factor, failures: Factor, judges: Factor, labels: RightLabels | None, seed: int
+) -> Trial:
+    """Judged by halves as edits are: more known labels would let it find more."""
+    scores, apart = scorer(train, failures), None
+    if labels is not None:
+        of_failures, of_right = (scorer(data, failures) for data in (failures, judges))
+        apart = Apart.mean([
+            labels.among(unseen, judging).apart(scores, of_failures[unseen], of_right[judging])
+            for (_, unseen), (_, judging) in _both_ways(failures, judges, seed)
+        ])  # fmt: skip
+    return Trial(np.zeros(0), np.zeros(0), (scores,), apart)
+
+
+def _both_ways(failures: Factor, judges: Factor, seed: int) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], ...]]:
+    """Halves to show and to look at, of failures and of right examples; then they change places."""
+    return zip(halves(failures, seed), halves(judges, seed), strict=True)
 
 
 def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Factor) -> Trial:

@@ -158,20 +158,22 @@ def overall(point: CurvePoint, failures: float) -> float:
 @dataclass(frozen=True)
 class Rule:
     """What a size must leave right of the guard and of each set to keep, and by how much the whole of
-    query and guard, weighed as the user's failures and right examples, must beat removing nothing."""
+    query and guard, weighed as the user's failures and right examples, must beat removing nothing. What judges
+    is another sample than the guard, so sizes that leave a `margin` more of that go before others."""
 
     least: float
     least_kept: tuple[float, ...]
     failures: float  # share of the failures among all the user gave
     nothing: CurvePoint
+    margin: float = 0.0
 
     def overall(self, point: CurvePoint) -> float:
         return overall(point, self.failures)
 
-    def safe(self, point: CurvePoint) -> bool:
+    def safe(self, point: CurvePoint, margin: float = 0.0) -> bool:
         """On average over the fits, and in the first, which is the one that would be handed back."""
         return all(
-            (seen.guard is None or seen.guard >= self.least - ROUNDING)
+            (seen.guard is None or seen.guard >= self.least + margin - ROUNDING)
             and all(share >= low - ROUNDING for share, low in zip(seen.kept, self.least_kept, strict=True))
             for seen in (point, point.fits[0])
         )
@@ -182,8 +184,9 @@ class Rule:
 
     def smallest(self, points: Sequence[CurvePoint]) -> CurvePoint | None:
         """The smallest removal within noise of the best on the query, among those that are safe and
-        better as a whole than removing nothing."""
+        better as a whole than removing nothing; safe by the margin, if any is."""
         better = [p for p in points if self.safe(p) and self.overall(p) > self.overall(self.nothing)]
+        better = [p for p in better if self.safe(p, self.margin)] or better
         if not better:
             return None
         best = max(p.query for p in better) - noise([self.nothing, *points])

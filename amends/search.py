@@ -37,6 +37,7 @@ from amends.verdict import Floors, floors_of
 
 SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
 REFITS = 3  # of every point of the curve, where a treatment has random numbers
+MARGIN = 0.5  # standard errors of the guard's share that a size should leave above the floor
 BESIDE = 2  # right examples learned with the failures, at most, as a multiple of D
 FAILURE, RIGHT = 2.0, 4.0  # what one of either counts when learned; an example of D, whose label nobody checked, 1
 SPARED = 2  # a large model is fitted once, at so many sizes when it learns, and beside one random control
@@ -225,7 +226,13 @@ class Search:
         """What must be kept, counted from where the model was and from the control."""
         start = self.found.train.network.params
         floors = floors_of(nothing.guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
-        return floors, Rule(floors.guard, floors.keep, self.failures, nothing)
+        return floors, Rule(floors.guard, floors.keep, self.failures, nothing, self._margin(floors.guard))
+
+    def _margin(self, least: float) -> float:
+        """Above the least that is to stay right of the guard, a part of the error with which it stands for others."""
+        if self.guard is None:
+            return 0.0
+        return MARGIN * max(0.0, least * (1 - least)) ** 0.5 / len(self.guard) ** 0.5
 
     def _curve(self, method: Method, taught: Factor | None = None) -> Curve:
         query = self.found.failures

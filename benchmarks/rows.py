@@ -30,6 +30,7 @@ from amends.treatment import treat
 Rows = dict[str, dict[str, Any]]
 ONE_EDIT = "default, without what halves find"  # every member scores by its edit with all of the failures alone
 BY_REPAIR = "default, heard by what they repair"  # not by what they set apart; the loss repairs nothing
+AS_SCORED = "default, without how sure"  # harm counts the same, whatever scores as high
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
 
 
@@ -114,6 +115,7 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "default, each failure as one": lambda w: Less(of_edits(mass=None)),
     ONE_EDIT: lambda w: methods.default(),
     BY_REPAIR: lambda w: methods.default(),
+    AS_SCORED: lambda w: methods.default(),
     "default, without loss": lambda w: Less(without("loss")),
     "default, without tangents": lambda w: Less(without("grad_dot", "linear")),
     "default, ewc alone": lambda w: Less(lambda ms: {"ewc": ms["ewc"]}),
@@ -224,6 +226,8 @@ def otherwise(name: str) -> Any:
     """What the default does differently in this row."""
     if name == ONE_EDIT:
         return patch.object(committee, "replicated", itemgetter(0))
+    if name == AS_SCORED:
+        return patch.object(committee, "_sure", lambda heard, like: 1.0)
     return patch.object(committee, "ENOUGH", float("inf")) if name == BY_REPAIR else nullcontext()
 
 

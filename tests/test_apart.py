@@ -9,7 +9,7 @@ from torch import nn
 
 import amends
 from amends import apart
-from amends.apart import BESIDE, RightLabels
+from amends.apart import BESIDE, Apart, RightLabels
 from amends.errors import NonFinite
 from amends.evaluation import average_precision
 from amends.likelihoods import Categorical, Gaussian, Weighted, with_weights
@@ -21,11 +21,13 @@ from tests.conftest import factor
 def by_hand(scores, kinds, known, known_kinds, weights, missing):
     """The same, one threshold and one example after the other."""
     share = variance = 0.0
+    sure = [None] * len(scores)
     for kind in sorted(set(kinds)):
         own = [(s, w) for s, k, w in zip(known, known_kinds, weights, strict=True) if k == kind and w > 0]
         count = sum(w for _, w in own) ** 2 / sum(w * w for _, w in own) if own else 0.0
         mine = [s for s, k in zip(scores, kinds, strict=True) if k == kind]
         best, error = 0.0, 0.0
+        must_be = {}
         for at in mine:
             here = sum(w for s, w in own if s >= at) / sum(w for _, w in own) if own else 0.0
             all_of_them = sum(w for s, w in zip(known, weights, strict=True) if s >= at) / sum(weights)
@@ -33,11 +35,17 @@ def by_hand(scores, kinds, known, known_kinds, weights, missing):
             p += missing.get(kind, 0) * (1 - p)
             e = (max(p * (1 - p), 1 / max(1, count)) * (1 / max(1, count) + 1 / len(mine))) ** 0.5
             beyond = sum(s >= at for s in mine) / len(mine) - p - e
+            must_be[at] = max(0, beyond) * len(mine) / sum(s >= at for s in mine)
             if beyond > best:
                 best, error = beyond, e
+        for i, (s, k) in enumerate(zip(scores, kinds, strict=True)):
+            if k == kind and own:
+                sure[i] = max(value for at, value in must_be.items() if at <= s)
         share += len(mine) / len(scores) * best
         variance += (len(mine) / len(scores) * error) ** 2
-    return share, variance**0.5
+    told = [s for s in sure if s is not None]
+    sure = [np.mean(told) if s is None else s for s in sure]
+    return share, variance**0.5, sure
 
 
 def test_against_one_threshold_after_the_other():
@@ -47,7 +55,10 @@ def test_against_one_threshold_after_the_other():
         scores, known = rng.normal(0.7, 1, 60).round(1), rng.normal(0, 1, 40).round(1)  # with ties
         weights = rng.random(40) * (rng.random(40) > 0.2)
         given = scores, kinds, known, known_kinds, weights, {1: 0.1 * seed}
-        assert apart._apart(*given) == pytest.approx(by_hand(*given), abs=1e-12)
+        found, (share, noise, sure) = apart._apart(*given), by_hand(*given)
+        assert (found.share, found.noise) == pytest.approx((share, noise), abs=1e-12)
+        assert found.sure == pytest.approx(np.array(sure), abs=1e-12)
+        assert found.sure.max() > 0
 
 
 def labels(train, failures, right, failing, classes=1):
@@ -67,7 +78,7 @@ def test_it_is_the_share_that_is_wrong_if_the_score_tells(wrong, classes):
         turned = np.arange(2000) % 20 < 20 * wrong
         scores = torch.tensor(np.where(turned, right + distance, right))
         at = labels(2000, 0, 1000, 0.0, classes)
-        found[distance], _ = at.apart(scores, torch.zeros(0), known)
+        found[distance] = at.apart(scores, torch.zeros(0), known).share
         assert 0 <= found[distance] <= wrong + 0.02
     assert found[0.0] < 0.03
     assert found[0.0] < found[1.0] < found[8.0]
@@ -84,8 +95,8 @@ def test_more_of_a_class_is_nothing_wrong_with_it():
         RightLabels(kinds, nobody, known_kinds, 0.0),
         RightLabels(0 * kinds, nobody, 0 * known_kinds, 0.0),
     )
-    assert by_class.apart(scores, torch.zeros(0), known)[0] < 0.03
-    assert as_one.apart(scores, torch.zeros(0), known)[0] > 0.1
+    assert by_class.apart(scores, torch.zeros(0), known).share < 0.03
+    assert as_one.apart(scores, torch.zeros(0), known).share > 0.1
 
 
 def test_how_many_failures_were_given_does_not_matter():
@@ -95,10 +106,10 @@ def test_how_many_failures_were_given_does_not_matter():
     scores = torch.tensor(np.concatenate([failing[:200], fine[:800]]))
     for given in (1000, 100, 20):
         at = labels(1000, given, 1000, 0.2)
-        share, _ = at.apart(scores, torch.tensor(failing[1000 : 1000 + given]), torch.tensor(fine[1000:2000]))
-        assert share < 0.03
+        known = torch.tensor(failing[1000 : 1000 + given]), torch.tensor(fine[1000:2000])
+        assert at.apart(scores, *known).share < 0.03
     light = labels(1000, 20, 1000, 0.02)
-    assert light.apart(scores, torch.tensor(failing[1000:1020]), torch.tensor(fine[1000:2000]))[0] > 0.1
+    assert light.apart(scores, torch.tensor(failing[1000:1020]), torch.tensor(fine[1000:2000])).share > 0.1
 
 
 def test_failures_of_one_class_do_not_make_those_of_the_others_wrong():
@@ -109,9 +120,9 @@ def test_failures_of_one_class_do_not_make_those_of_the_others_wrong():
     failing, fine = torch.tensor(rng.normal(3, 1, 200)), torch.tensor(rng.normal(0, 1, 1000))
     known = (np.zeros(200, dtype=int), np.arange(1000) % 5)
     believed = RightLabels(kinds, *known, 0.2).apart(scores, failing, fine)
-    assert believed[0] > 0.05
+    assert believed.share > 0.05
     doubted = RightLabels(kinds, *known, 0.2, dict.fromkeys(range(1, 5), 0.2)).apart(scores, failing, fine)
-    assert doubted[0] < 0.01
+    assert doubted.share < 0.01
 
 
 def test_of_a_class_without_a_failure_those_the_model_fails_are_missing():
@@ -128,6 +139,42 @@ def test_of_a_class_without_a_failure_those_the_model_fails_are_missing():
     assert found.failing == pytest.approx(2 / 30)
     assert found.missing == pytest.approx({0: 2 / 30, 2: 0.0})
     assert found.among(np.array([], dtype=int), np.array([0])).missing == found.missing
+
+
+def test_how_sure_is_the_share_that_is_wrong_of_those_that_score_as_high():
+    """Two classes with the same scores where a label is right; of one a third is wrong and scores high."""
+    rng = np.random.default_rng(7)
+    kinds = np.repeat([0, 1], [1500, 1000])
+    wrong = np.arange(2500) < 500
+    scores, known = np.where(wrong, rng.normal(3, 0.5, 2500), rng.normal(0, 1, 2500)), rng.normal(0, 1, 1000)
+    at = RightLabels(kinds, np.zeros(0, dtype=int), np.arange(1000) % 2, 0.0)
+    found = at.apart(torch.tensor(scores), torch.zeros(0), torch.tensor(known))
+    assert ((found.sure >= 0) & (found.sure <= 1)).all()
+    assert found.sure[wrong].mean() > 0.8
+    assert found.sure[kinds == 1].max() < 0.3, "as high a score says nothing where right labels have it too"
+    in_order = np.argsort(scores[kinds == 0])
+    assert (np.diff(found.sure[kinds == 0][in_order]) >= 0).all(), "the higher, the surer"
+    for s in (1.0, 2.0):
+        higher = (kinds == 0) & (scores >= s)
+        assert 0.7 * wrong[higher].mean() < found.sure[higher].min() < wrong[higher].mean(), "from below"
+
+
+def test_of_a_class_nobody_knows_a_label_of_one_is_neither_more_nor_less_sure():
+    kinds = np.repeat([0, 1], [100, 50])
+    scores = torch.cat([torch.linspace(0, 2, 100), torch.linspace(-5, 5, 50)])
+    at = RightLabels(kinds, np.zeros(0, dtype=int), np.zeros(80, dtype=int), 0.0)
+    found = at.apart(scores, torch.zeros(0), torch.linspace(0, 1, 80))
+    assert found.sure[:100].max() > 0.5
+    assert found.sure[100:] == pytest.approx(found.sure[:100].mean())
+    nobody = RightLabels(kinds, *[np.zeros(0, dtype=int)] * 2, 0.0).apart(scores, torch.zeros(0), torch.zeros(0))
+    assert not nobody.sure.any()
+
+
+def test_of_several_the_mean_counts():
+    parts = [Apart(0.1, 0.02, np.array([0.0, 1.0])), Apart(0.3, 0.04, np.array([0.5, 1.0]))]
+    both = Apart.mean(parts)
+    assert (both.share, both.noise) == pytest.approx((0.2, 0.03))
+    assert both.sure.tolist() == [0.25, 1.0]
 
 
 def test_a_score_that_is_not_finite_is_none():
@@ -195,6 +242,18 @@ def test_how_sure_the_model_is_tells_what_it_fails(strewn, few):
     assert share == pytest.approx(fails, abs=0.05)
 
 
+def test_belief_in_what_confidences_say_grows_with_how_far_they_are_apart(strewn):
+    """From no belief, where D is as sure as right ones within noise, to all, and nowhere by a jump."""
+    net, train, failures, right, _, _ = strewn
+    found = []
+    for few in (4, 8, 16, 32, 64, 128, 256, None):
+        sets = evidence(net, train, failures, tuple(v[:few] for v in right))
+        found.append(apart._failing(*sets, 0.4))
+    assert found[0] == 0.4
+    assert found[-1] < 0.25
+    assert any(found[-1] + 0.01 < share < 0.39 for share in found)
+
+
 def test_where_d_was_fitted_every_disagreement_is_a_failure():
     x, y, turned = blobs(200, 0, 0.25)
     given = torch.where(turned, 1 - y, y)
@@ -237,7 +296,7 @@ class Without(Default):
         return {n: m for n, m in super().identifying(remaining, large).items() if n != "loss"}
 
 
-def test_labels_strewn_at_random_are_found_by_their_loss_where_they_are_in_the_way(strewn):
+def test_labels_strewn_at_random_are_found_by_their_loss(strewn):
     net, train, failures, right, turned, _ = strewn
     found = amends.identify(net, train, failures, remaining=right)
     edits = amends.identify(net, train, failures, remaining=right, method=Without())
@@ -246,7 +305,8 @@ def test_labels_strewn_at_random_are_found_by_their_loss_where_they_are_in_the_w
     assert heard["loss"].unseen is None
     assert heard["loss"].found == max(h.found for h in found.heard)
     assert average_precision(found.scores, turned) > average_precision(edits.scores, turned) + 0.1
-    assert ((found.scores > 0) <= (edits.scores > 0)).all(), "a loss alone blames nobody"
+    blamed = (found.scores > 0) & ~(edits.scores > 0)
+    assert turned[blamed].mean() > 2 * turned.mean(), "where edits find less than the loss, it counts if it is sure"
     assert np.array_equal(found.unseen, edits.unseen), "what edits were not shown is theirs to say"
     assert found.edited is not None
 

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 
 import amends
 from amends import committee
+from amends.apart import Apart
 from amends.committee import decide
 from amends.conflicts import groups
 from amends.curvature import GGN, Dense, Diagonal, Isotropic, Kronecker, Once, Part
@@ -352,7 +353,7 @@ def test_without_right_examples_weights_follow_what_was_unseen(world):
 
 
 def trial(failures, right, found=0.0, noise=0.0):
-    return committee.Trial(np.array(failures), np.array(right), (), found, noise)
+    return committee.Trial(np.array(failures), np.array(right), (), Apart(found, noise, np.zeros(1)))
 
 
 def test_weights_by_what_was_found_by_hand():
@@ -364,19 +365,38 @@ def test_weights_by_what_was_found_by_hand():
     }
     say = np.array([1.0, np.exp(-1)])
     assert committee._weights(trials) == pytest.approx(dict(zip(trials, [*say / say.sum(), 0.0], strict=True)))
-    wide = {name: replace(t, noise=0.06) for name, t in trials.items()}
+    wide = {name: replace(t, apart=replace(t.apart, noise=0.06)) for name, t in trials.items()}
     assert committee._weights(wide)["less"] / committee._weights(wide)["best"] == pytest.approx(np.exp(-0.05 / 0.06))
 
 
 def test_what_is_more_than_noise_decides_beside_more_that_is_not():
     trials = {"sure": trial([0.5], [0.5], 0.1, 0.01), "wild": trial([0.9], [0.9], 0.101, 0.04)}
-    assert committee._found(trials) is trials["sure"]
+    assert committee._found(trials.values()) is trials["sure"]
     assert committee._weights(trials)["sure"] == pytest.approx(committee._weights(trials)["wild"], rel=0.05)
 
 
 def test_what_is_no_more_than_noise_decides_nothing():
     trials = {"loss": trial([], [], 0.06, 0.03), "a": trial([0.8, 0.8], [0.9]), "b": trial([0.5, 0.5], [0.9])}
     assert committee._weights(trials) == {"loss": 0.0, "a": 1.0, "b": 0.0}
+
+
+def test_harm_counts_as_members_are_sure_and_a_tenth():
+    a, b = (replace(trial([0], [0]), apart=Apart(0.2, 0.01, np.array(sure))) for sure in ([0, 1], [1, 1]))
+    assert_close(committee._sure([(0.75, a), (0.25, b)], torch.zeros(2)), torch.tensor([0.35, 1.1]))
+    wild = replace(a, apart=replace(a.apart, noise=0.1))
+    assert committee._sure([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
+    assert committee._sure([(1.0, replace(a, apart=None))], torch.zeros(2)) == 1.0
+
+
+def test_the_loss_counts_where_edits_find_harm_and_elsewhere_as_they_find_less():
+    """Half as much told apart: half of what is sure counts where they find no harm, if it is rather than not."""
+    loss = replace(trial([], []), apart=Apart(0.2, 0.01, np.array([0.8, 0.8, 0.6, 0.4])))
+    harm = torch.tensor([2.0, -1.0, 0.0, -1.0], dtype=torch.float64)
+    for told, elsewhere in ((0.1, [0.4, 0.3]), (0.0, [0.8, 0.6]), (0.2, [0, 0]), (0.3, [0, 0])):
+        assert committee._counted(loss, told, harm).tolist() == pytest.approx([1, *elsewhere, 0])
+    wild = replace(loss, apart=replace(loss.apart, noise=0.1))
+    for unsure in (wild, replace(loss, apart=None)):
+        assert committee._counted(unsure, 0.0, harm).tolist() == [1, 0, 0, 0]
 
 
 def test_weights_by_hand():
@@ -413,6 +433,20 @@ def test_harm_that_every_edit_finds_counts_more_than_as_much_from_one():
     assert_close(found, torch.tensor([1 / 3, 1.0, 4 / 3, -2.0]))
     assert_close(committee.replicated([7 * edits[0], *edits[1:]]), found)
     assert_close(committee.replicated([edits[0]] * 3), edits[0])
+
+
+def test_scores_are_harm_times_how_sure_the_member_is(world, monkeypatch):
+    train, failures, remaining = evidence(world)
+    members, heard = {"it": ours(amends.methods.ewc())}, []
+    of = committee._sure
+    monkeypatch.setattr(committee, "_sure", lambda trials, like: heard.extend(trials) or of(trials, like))
+    made = decided(members, train, failures, remaining)
+    monkeypatch.setattr(committee, "_sure", lambda trials, like: 1.0)
+    plain = decided(members, train, failures, remaining)
+    ((weight, tried),) = heard
+    assert weight == 1.0
+    assert tried.apart.sure.max() > 0.3
+    assert_close(made.scores, plain.scores * torch.tensor(np.where(plain.scores > 0, 0.1 + tried.apart.sure, 1.0)))
 
 
 def test_a_probability_is_relative_to_the_most_a_likelihood_can_give():
@@ -463,6 +497,12 @@ def decided(members, train, failures, remaining, seed=0):
     return decide(members, train, failures, remaining, seed, Progress())
 
 
+@pytest.fixture
+def alike(monkeypatch):
+    """Harm counts the same, however sure members are."""
+    monkeypatch.setattr(committee, "_sure", lambda heard, like: 1.0)
+
+
 def ours(method):
     return method._replace(mass=1.0, score=label_part)
 
@@ -471,6 +511,7 @@ def chance(data, theta):
     return data.per_example(theta).exp().numpy()
 
 
+@pytest.mark.usefixtures("alike")
 def test_a_member_is_judged_by_what_it_was_not_shown(world):
     train, failures, remaining = evidence(world)
     member = Recording(ours(amends.methods.functional(0.05)))
@@ -501,6 +542,7 @@ def test_a_member_is_judged_by_what_it_was_not_shown(world):
     assert ((made.scores > 0) == (torch.stack(harm) > 0).any(0)).all()
 
 
+@pytest.mark.usefixtures("alike")
 def test_what_was_unseen_is_the_weighed_mean_of_those_heard(world):
     train, failures, remaining = evidence(world)
     members = {"a": ours(amends.methods.grad_dot()), "b": ours(amends.methods.ewc())}

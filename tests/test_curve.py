@@ -23,8 +23,8 @@ def point(removed, query, guard=1.0, kept=(), by=CAUSES):
     return CurvePoint(by, removed, tuple(Fit({}, q, guard, tuple(kept)) for q in shares))
 
 
-def rule(nothing=None, least=0.98, least_kept=(), failures=0.5):
-    return Rule(least, least_kept, failures, nothing or point(0, [0.2, 0.2], by=NOTHING))
+def rule(nothing=None, least=0.98, least_kept=(), failures=0.5, margin=0.0):
+    return Rule(least, least_kept, failures, nothing or point(0, [0.2, 0.2], by=NOTHING), margin)
 
 
 def chosen(rule, points):
@@ -54,6 +54,16 @@ def test_what_breaks_the_guard_is_not_chosen_and_is_not_the_best():
     assert chosen(rule(least=0.9), points) == 30
     assert chosen(rule(least=0.995), points) is None
     assert chosen(rule(), []) is None
+
+
+def test_what_leaves_a_margin_goes_before_what_stands_at_the_floor():
+    points = [point(10, 0.5, 0.99), point(20, 0.7, 0.986), point(30, 0.9, 0.981)]
+    assert chosen(rule(), points) == 30
+    assert chosen(rule(margin=0.005), points) == 20
+    assert chosen(rule(margin=0.01), points) == 10
+    assert chosen(rule(margin=0.015), points) == 30, "where none leaves it, all that are safe"
+    worse = [point(10, 0.1, 0.99), *points[1:]]
+    assert chosen(rule(point(0, [0.2, 0.2], 1.0), margin=0.01), worse) == 30, "what is no better does not count"
 
 
 def test_each_set_to_keep_has_a_floor_of_its_own():
