@@ -43,22 +43,21 @@ class Apart:
 @dataclass(frozen=True, eq=False)
 class RightLabels:
     """The classes of D and of examples whose labels are right, and the share the model fails of right labels
-    in D, so that failures weigh as much among them as they would there, however many were given. Of classes
-    without a given failure as many are `missing`: those the model fails may be what scores highest there."""
+    in D, so that failures weigh as much among them as they would there, however many were given. Of a class
+    without a failure among them so many are `missing`: those the model fails may be what scores highest there."""
 
     train: np.ndarray
     failures: np.ndarray
     right: np.ndarray
     failing: float
-    missing: Mapping[int, float] = field(default_factory=dict)
+    missing: Mapping[int, float] = field(default_factory=dict)  # of every class, should it have no failure
 
     @classmethod
     def of(cls, train: Factor, failures: Factor, others: Factor) -> RightLabels:
         kinds, failed_kinds, right_kinds = _kinds(train, failures, others)
         failed = ~right(train, train.network.params)
         failing = _failing(train, failures, others, float(failed.mean()))
-        none_given = set(kinds.tolist()) - set(failed_kinds.tolist())
-        missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in none_given}
+        missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in np.unique(kinds).tolist()}
         return cls(kinds, failed_kinds, right_kinds, failing, missing)
 
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:
@@ -72,8 +71,9 @@ class RightLabels:
             raise NonFinite("scores are not finite; default; choose a method by name")
         weights = [np.full(len(s), share / max(1, len(s)))
                    for s, share in zip(known, (self.failing, 1 - self.failing), strict=True)]  # fmt: skip
+        missing = {kind: share for kind, share in self.missing.items() if kind not in self.failures}
         return _apart(scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
-                      np.concatenate(weights), self.missing)  # fmt: skip
+                      np.concatenate(weights), missing)  # fmt: skip
 
 
 def _apart(
@@ -140,7 +140,8 @@ def _failing(train: Factor, failures: Factor, others: Factor, disagreeing: float
     less, gap = mean[2] - mean[0], mean[2] - mean[1]
     if less <= 0 or gap <= 0:
         return disagreeing
-    apart = min(less / np.hypot(error[2], error[0]), gap / np.hypot(error[2], error[1]))
+    with np.errstate(divide="ignore"):  # where all are as sure as each other there is no error
+        apart = min(less / np.hypot(error[2], error[0]), gap / np.hypot(error[2], error[1]))
     believed = float(np.clip(apart / BELIEVED - 1, 0, 1))
     return believed * min(less / gap, disagreeing) + (1 - believed) * disagreeing
 

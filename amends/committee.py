@@ -3,7 +3,8 @@
 No single edit finds the causes in every model, and where the model has not fitted its wrong labels their
 loss alone may tell them. The failures an edit was not shown, and the right examples it did not hold,
 say how high a right label scores; the member that puts most of D above that has found the most
-(`amends.apart`). Where none puts any, or there are no right examples, an edit is heard by how well it
+(`amends.apart`), and harm counts by how sure those heard are that what scores as high is wrong. Where none
+puts any, or there are no right examples, an edit is heard by how well it
 does on what it was not shown: the failures it repairs and the right examples it leaves alone count the
 same, so a shift of the output bias, which fixes one side by breaking the other, gains nothing.
 """
@@ -149,7 +150,7 @@ def decide(
     weights = _weights({name: trials[name] for name in parts})
     own = _weights({name: t for name, t in edits.items() if name not in refused})
     harm = _joined([(own[name], parts[name]) for name in made])
-    told = max(edits[name].found for name in own)
+    told = max(edits[name].found for name, weight in own.items() if weight)
     parts = {name: part if name in made else part * _counted(trials[name], told, harm) for name, part in parts.items()}
     scores = _joined([(weight, parts[name]) for name, weight in weights.items() if weight])
     scores = scores * _sure([(weight, trials[name]) for name, weight in weights.items() if weight], scores)
@@ -187,7 +188,8 @@ def _weights(trials: Mapping[str, Trial]) -> dict[str, float]:
     """By what they found; by how edits do on what they were not shown, where that is no more than noise."""
     best = _found(trials.values())
     if best:
-        worth, within = {name: t.found for name, t in trials.items()}, max(FOUND * best.found, best.noise)
+        worth = {name: min(t.found, best.found) for name, t in trials.items()}
+        within = max(FOUND * best.found, best.noise)
     else:
         worth = {name: t.balanced for name, t in trials.items() if len(t.failures)}
         within = max(WITHIN, trials[max(worth, key=lambda name: worth[name])].spread)

@@ -184,11 +184,13 @@ class Rule:
 
     def smallest(self, points: Sequence[CurvePoint]) -> CurvePoint | None:
         """The smallest removal within noise of the best on the query, among those that are safe and
-        better as a whole than removing nothing; safe by the margin, if any is."""
+        better as a whole than removing nothing; safe by the margin, if that leaves half of what can be gained."""
         better = [p for p in points if self.safe(p) and self.overall(p) > self.overall(self.nothing)]
-        better = [p for p in better if self.safe(p, self.margin)] or better
         if not better:
             return None
+        enough = (max(p.query for p in better) + self.nothing.query) / 2
+        clear = [p for p in better if self.safe(p, self.margin)]
+        better = clear if clear and max(p.query for p in clear) >= enough else better
         best = max(p.query for p in better) - noise([self.nothing, *points])
         return min((p for p in better if p.query >= best), key=lambda p: p.removed)
 

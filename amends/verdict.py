@@ -236,4 +236,5 @@ def verdict_of(
             if rest["after"] < rest["before"] - NOTICED:  # the floor counts from a control that fell too
                 rest_says = f"{rest['after']:.1%} of what worked still works, within the floor"
         return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and {rest_says}{few}"
-    return PARTLY, f"{judged['after']:.0%} of the {on} failures are right, short of {ENOUGH:.0%}{few}"
+    below = min(round(100 * judged["after"]), round(100 * ENOUGH) - 1)  # never as much as it is short of
+    return PARTLY, f"{below}% of the {on} failures are right, short of {ENOUGH:.0%}{few}"

@@ -30,7 +30,7 @@ from amends.treatment import treat
 Rows = dict[str, dict[str, Any]]
 ONE_EDIT = "default, without what halves find"  # every member scores by its edit with all of the failures alone
 BY_REPAIR = "default, heard by what they repair"  # not by what they set apart; the loss repairs nothing
-AS_SCORED = "default, without how sure"  # harm counts the same, whatever scores as high
+AS_SCORED = "default, without how sure"  # harm counts the same, whatever scores as high; what the loss is sure of does
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
 
 

@@ -137,8 +137,21 @@ def test_of_a_class_without_a_failure_those_the_model_fails_are_missing():
     train, failures, right = (factor(network, a, b) for a, b in ((x, given), (x[:1], y[1:2]), (x, y)))
     found = RightLabels.of(train, failures, right)
     assert found.failing == pytest.approx(2 / 30)
-    assert found.missing == pytest.approx({0: 2 / 30, 2: 0.0})
-    assert found.among(np.array([], dtype=int), np.array([0])).missing == found.missing
+    assert found.missing == pytest.approx({0: 2 / 30, 1: 2 / 30, 2: 0.0})
+    assert found.failures.tolist() == [1]
+
+
+def test_failures_of_every_class_in_one_half_do_not_make_the_other_half_wrong():
+    """D is clean; of some classes the only failure given is not among those looked at."""
+    rng = np.random.default_rng(8)
+    kinds = np.arange(6000) % 6
+    scores = torch.tensor(np.where(rng.random(6000) < 0.2, rng.normal(3, 1, 6000), rng.normal(0, 1, 6000)))
+    failing, fine = torch.tensor(rng.normal(3, 1, 6)), torch.tensor(rng.normal(0, 1, 1200))
+    at = RightLabels(kinds, np.arange(6), np.arange(1200) % 6, 0.2, dict.fromkeys(range(6), 0.2))
+    half, right = np.array([0, 2, 4]), np.arange(1200)
+    assert at.among(half, right).apart(scores, failing[half], fine).share < 0.02
+    believed = RightLabels(kinds, np.arange(6), np.arange(1200) % 6, 0.2).among(half, right)
+    assert believed.apart(scores, failing[half], fine).share > 0.04
 
 
 def test_how_sure_is_the_share_that_is_wrong_of_those_that_score_as_high():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from amends.evaluation import right
 from amends.likelihoods import Categorical
 from amends.methods import ewc, fine_tune, newton, retrain
 from amends.network import Network
+from amends.search import Search
 from amends.treatment import again
 from tests.conftest import classification, factor
 
@@ -57,13 +59,23 @@ def test_what_breaks_the_guard_is_not_chosen_and_is_not_the_best():
 
 
 def test_what_leaves_a_margin_goes_before_what_stands_at_the_floor():
-    points = [point(10, 0.5, 0.99), point(20, 0.7, 0.986), point(30, 0.9, 0.981)]
+    points = [point(10, 0.6, 0.99), point(20, 0.7, 0.986), point(30, 0.9, 0.981)]
     assert chosen(rule(), points) == 30
     assert chosen(rule(margin=0.005), points) == 20
     assert chosen(rule(margin=0.01), points) == 10
     assert chosen(rule(margin=0.015), points) == 30, "where none leaves it, all that are safe"
-    worse = [point(10, 0.1, 0.99), *points[1:]]
-    assert chosen(rule(point(0, [0.2, 0.2], 1.0), margin=0.01), worse) == 30, "what is no better does not count"
+
+
+def test_a_margin_is_not_worth_more_than_half_of_the_gain():
+    points = [point(10, 0.5, 0.99), point(30, 0.9, 0.981)]
+    assert chosen(rule(margin=0.005), points) == 30, "of .2 to .9 it would keep .3"
+    assert chosen(rule(point(0, 0.1, 1.0, by=NOTHING), margin=0.005), points) == 10, "half of .1 to .9"
+
+
+def test_the_margin_is_half_a_standard_error_of_the_guards_share():
+    for least, number, expected in ((0.9, 100, 0.015), (0.9, 400, 0.0075), (1.0, 100, 0.0), (-0.01, 100, 0.0)):
+        assert Search._margin(SimpleNamespace(guard=range(number)), least) == pytest.approx(expected)
+    assert Search._margin(SimpleNamespace(guard=None), 0.9) == 0.0
 
 
 def test_each_set_to_keep_has_a_floor_of_its_own():
