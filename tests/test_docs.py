@@ -342,7 +342,6 @@ def test_figures_of_the_limits_are_those_of_the_results():
     said = page("limits.md")
     assert f"CIFAR-10 ({default['CIFAR']}; the next best {best['CIFAR']})" in said
     assert f"the default {default['Reviews']}, the best other row {best['Reviews']}" in said
-    assert f"{best['Banking']} against {default['Banking']} in the same setting" in said
 
 
 def test_make_has_the_targets_that_are_named():
