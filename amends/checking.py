@@ -14,6 +14,7 @@ import torch
 
 from amends.climb import Adam
 from amends.committee import LESS, MOST, SHOWN
+from amends.config.read import Config
 from amends.conflicts import groups
 from amends.data.inputs import Inputs, leaves
 from amends.editors import Mode
@@ -28,7 +29,8 @@ from amends.search import BESIDE
 EDITS = 400  # gradients of failures and right examples a default search takes, about
 PASSES = 30  # over all of train, for curvature and scores
 FITS = (31, 14)  # fine-tunings of a default repair: that forget, sizes and controls three times each; that also learn
-SPARED = (12, 8)  # the same for a large model
+ASKED = (11, 10)  # the same, where the number to remove is given
+SPARED, SPARED_ASKED = (12, 8), (5, 6)  # both for a large model
 STEPS = 8  # of fine-tuning, made to see how long one takes
 
 
@@ -59,7 +61,7 @@ def checked(job: Job) -> dict[str, Any]:
         "groups": {n: int(c) for n, c in sorted(zip(names, counts, strict=True), key=lambda g: -g[1])},
         "batch": {"n": len(batch), "forward_s": forward, "backward_s": backward},
         "memory": {"data_mb": sum(map(_bytes, given.values())) / 2**20, "peak_mb": _peak(network.device)},
-        "estimate": _time(_guess(given, backward / len(batch), _epochs(job))),
+        "estimate": _time(_guess(given, backward / len(batch), job.config)),
         "notes": list(job.notes),
     }
 
@@ -83,20 +85,23 @@ def _best_of_two(work: Callable[[], Any], device: torch.device) -> float:
     return best
 
 
-def _epochs(job: Job) -> float | None:
-    return (job.config.repair("treat_options") or {}).get("epochs")
-
-
-def _guess(given: dict[str, Factor], each: float, epochs: float | None) -> float:
-    """Seconds of a repair with every choice left to us: from those that the gradient of one example takes in
-    a batch, and from some steps of fine-tuning."""
+def _guess(given: dict[str, Factor], each: float, config: Config) -> float:
+    """Seconds of a repair with the choices that `config` leaves to us: from those that the gradient of one example
+    takes in a batch, and from some steps of fine-tuning."""
     n, failed, right = (len(given[name]) if name in given else 0 for name in ("train", "failures", "remaining"))
     large = count(given["train"].network.params) >= LARGE
     search = EDITS * (min(failed / 2, SHOWN) + min(right / 2, MOST)) / (LESS if large else 1) + PASSES * n
     climb = cast("Adam", cast("Mode", Default().treating(0, n).editor).climb)
-    (plain, learning), seen = SPARED if large else FITS, n + failed / 2 + min(right / 2, BESIDE * n)
-    passes = climb.epochs if epochs is None else float(epochs)
+    (plain, learning), seen = _fits(config, large), n + failed / 2 + min(right / 2, BESIDE * n)
+    passes = float((config.repair("treat_options") or {}).get("epochs", climb.epochs))
     return each * search + _step(given["train"], climb) * passes * (plain * n + learning * seen) / climb.batch
+
+
+def _fits(config: Config, large: bool) -> tuple[int, int]:
+    """How many fine-tunings forget, and how many learn as well."""
+    asked = config.repair("top") is not None or config.repair("fraction") is not None
+    plain, learning = (SPARED_ASKED if large else ASKED) if asked else (SPARED if large else FITS)
+    return plain, 0 if config.repair("learn") is False else learning
 
 
 def _step(train: Factor, climb: Adam) -> float:

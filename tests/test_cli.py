@@ -19,6 +19,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from amends import checking
 from amends.cli.app import COMMANDS
 from amends.config.read import Config
 from amends.runs import Run, locked, write_folder
@@ -279,6 +280,19 @@ def test_requirements_decide_the_exit_code(identified, tmp_path, capsys):
     assert amends("treat", identified, "--top", 45, "-o", tmp_path / "b", "--require", missed, "-q") == 1
     assert "not met: holdout is" in capsys.readouterr().err
     assert (tmp_path / "b/metrics.json").exists(), "done all the same"
+
+
+def test_the_guess_of_check_knows_what_is_left_to_choose(tmp_path):
+    def fits(large=False, **options):
+        return checking._fits(Config({"repair": options}, tmp_path, "amends.toml"), large)
+
+    for large in (False, True):
+        curve, given = fits(large), fits(large, top=30)
+        assert all(a < b for a, b in zip(given, curve, strict=True))
+        assert fits(large, fraction=0.1) == given
+        assert fits(large, learn=False) == (curve[0], 0)
+        assert fits(large, learn=True) == curve
+    assert all(a < b for a, b in zip(fits(True), fits(), strict=True))
 
 
 def test_check_says_what_there_is_and_writes_nothing(project, capsys):
