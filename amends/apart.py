@@ -136,7 +136,7 @@ def _failing(train: Factor, failures: Factor, others: Factor, disagreeing: float
     """
     if not isinstance(train.network.likelihood.family, Categorical):
         return disagreeing
-    mean, error = zip(*(_mean(_sure(data)) for data in (train, failures, others)), strict=True)
+    mean, error = zip(*(_mean(_confidence(data)) for data in (train, failures, others)), strict=True)
     less, gap = mean[2] - mean[0], mean[2] - mean[1]
     if less <= 0 or gap <= 0:
         return disagreeing
@@ -146,7 +146,7 @@ def _failing(train: Factor, failures: Factor, others: Factor, disagreeing: float
     return believed * min(less / gap, disagreeing) + (1 - believed) * disagreeing
 
 
-def _sure(data: Factor) -> np.ndarray:
+def _confidence(data: Factor) -> np.ndarray:
     network = data.network
 
     def of(x: Inputs, _: Tensor) -> Tensor:

@@ -4,9 +4,9 @@ No single edit finds the causes in every model, and where the model has not fitt
 loss alone may tell them. The failures an edit was not shown, and the right examples it did not hold,
 say how high a right label scores; the member that puts most of D above that has found the most
 (`amends.apart`), and harm counts by how sure those heard are that what scores as high is wrong. Where none
-puts any, or there are no right examples, an edit is heard by how well it
-does on what it was not shown: the failures it repairs and the right examples it leaves alone count the
-same, so a shift of the output bias, which fixes one side by breaking the other, gains nothing.
+puts any, or there are no right examples, an edit is heard by how well it does on what it was not shown: the
+failures it repairs and the right examples it leaves alone count the same, so a shift of the output bias,
+which fixes one side by breaking the other, gains nothing.
 """
 
 from __future__ import annotations
