@@ -91,4 +91,28 @@ def summary(every: dict[str, list[Rows]]) -> str:
             pair = [ap(results, name, column) for column in ("holdout", "remaining")]
             cells.append(" / ".join(p or "-" for p in pair))
         after.append(f"| {setting} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n\n" + "\n".join(after)
+    return "\n\n".join(["\n".join(lines), "\n".join(after), bars(lines[2:], after[2:])])
+
+
+def bars(found: list[str], after: list[str]) -> str:
+    """By how much the default passes what is asked of it, from the rows of the other two tables of the summary.
+
+    AP is to be at least the best other row's less .03, and .05 above the mean of the loss, out-of-fold confidence,
+    the gradient and linear influence; holdout at least the oracle's, remaining at most a point below it.
+    """
+
+    def numbers(line: str) -> tuple[str, list[list[float]]]:
+        setting, *cells = line.strip("| ").split(" | ")
+        return setting, [[float(part.split(" ± ")[0]) for part in c.split(" / ") if "±" in part] for c in cells]
+
+    def cell(above: float) -> str:
+        return "-" if np.isnan(above) else f"{above:+.3f}" if above > -0.0005 else f"**{above:+.3f}**"
+
+    repairs = dict(map(numbers, after))
+    lines = ["| above what is asked | AP, best other | AP, peers | holdout | remaining |", "|---|---|---|---|---|"]
+    for setting, figures in map(numbers, found):
+        (default,), (best,), *peers = (f or [np.nan] for f in figures)
+        _, oracle, repair = (np.array(r or [np.nan, np.nan]) for r in repairs[setting])
+        above = [default - best + 0.03, default - np.nanmean(peers) - 0.05, *(repair - oracle + (0, 0.01))]
+        lines.append(f"| {setting} | " + " | ".join(map(cell, above)) + " |")
+    return "\n".join(lines)

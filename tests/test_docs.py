@@ -344,6 +344,29 @@ def test_figures_of_the_limits_are_those_of_the_results():
     assert f"the default {default['Reviews']}, the best other row {best['Reviews']}" in said
 
 
+def test_what_the_default_misses_is_said():
+    """The table of what is asked follows from the two above it, and each bold figure of it is told in words."""
+    whole = sections(page("results/quality.md"))
+    tables = [part for part in whole["Summary"].split("\n\n") if part.startswith("|")]
+    found, after, above = (
+        {name: cells for name, *cells in (line.strip("| ").split(" | ") for line in part.splitlines()[2:])}
+        for part in tables
+    )
+    for setting, cells in above.items():
+        default, best, *peers = (float(c.split(" ")[0]) for c in found[setting] if c != "-")
+        repaired, oracle = (re.findall(r"(\S+) ±", after[setting][i]) for i in (2, 1))
+        margins = [default - best + 0.03, default - sum(peers) / len(peers) - 0.05]
+        margins += [float(repaired[0]) - float(oracle[0]), float(repaired[1]) - float(oracle[1]) + 0.01]
+        assert [float(c.strip("*")) for c in cells] == pytest.approx(margins, abs=6e-4), setting
+        assert all(c.startswith("**-") or c.startswith("+") for c in cells), setting
+    missed = {setting for setting, cells in above.items() if any("**" in c for c in cells)}
+    named = {"A", "A, symmetric", "C, MLP", "C, CNN", "D", "Fashion", "Banking", "CIFAR"}
+    assert not missed & named
+    told = [line for line in whole["What this says"].splitlines() if "t misses the bar" in line]
+    assert all(any(setting in line for line in told) for setting in missed)
+    assert len(re.findall("t misses the bar", "".join(told))) == len(missed)
+
+
 def test_make_has_the_targets_that_are_named():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
     for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
