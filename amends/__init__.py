@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from amends.evaluation import failing
     from amends.influence import Influence, identify
     from amends.treatment import treat
+    from amends.verdict import Keep
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Groups": "amends.cut",
     "Influence": "amends.influence",
+    "Keep": "amends.verdict",
     "failing": "amends.evaluation",
     "identify": "amends.influence",
     "Repair": "amends.algorithm",
@@ -33,8 +35,8 @@ _HOME = {
 _ROOMS = ("curvature", "data", "errors", "export", "likelihoods", "methods", "models")
 
 __all__ = [
-    "Groups", "Influence", "Repair", "__version__", "curvature", "data", "errors", "export", "failing", "identify",
-    "likelihoods", "methods", "models", "repair", "treat",
+    "Groups", "Influence", "Keep", "Repair", "__version__", "curvature", "data", "errors", "export", "failing",
+    "identify", "likelihoods", "methods", "models", "repair", "treat",
 ]  # fmt: skip
 
 

@@ -21,11 +21,11 @@ from amends.influence import Identified, Influence, identified
 from amends.methods import Default, Method, Scorer
 from amends.neighbours import duplicates
 from amends.params import Params
-from amends.plan import Plan, Round, loss_allowed, others, removal, together, treatment_of
+from amends.plan import Plan, Round, least_of, loss_allowed, others, removal, together, treatment_of
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.search import alike
-from amends.verdict import TELLING
+from amends.verdict import TELLING, Keep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,12 +142,13 @@ def repair(
     forgets (False), or learns where that does as much and what worked does not suffer (None). Failures
     are grouped by (true, predicted), in "clusters" of the model's features, or as `group_by` names
     each; `group_by=Groups(only="1→7")` repairs one of the groups alone, or several one after the
-    other. `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold.
+    other. `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold: within a point
+    of what it was, or at least .95 with `Keep(data, .95)`.
     """
-    kept = {f"keep[{name!r}]": k for name, k in keep.items()} if isinstance(keep, Mapping) else {
-        f"keep[{i}]": k for i, k in enumerate(keep)
-    }  # fmt: skip
-    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining, **kept)
+    sets = {f"keep[{name!r}]": k for name, k in (keep.items() if isinstance(keep, Mapping) else enumerate(keep))}
+    kept = {name: least_of(name, k) for name, k in sets.items()}
+    named = {name: k.data if isinstance(k, Keep) else k for name, k in sets.items()}
+    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining, **named)
     seed = whole(seed)
     failed, start = given["failures"], given["train"].network.params
     wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
@@ -167,12 +168,12 @@ def repair(
     with Progress.shown(progress) as shown:
         for part in asked:
             here = {k: replace(f, network=replace(f.network, params=theta)) for k, f in given.items()}
-            made = plan(here, tuple(kept), part, gone, shown)
+            made = plan(here, kept, part, gone, shown, rounds[0].floors if rounds else None)
+            rounds.append(made.since(rounds, part.sets(given)) if rounds else made)
             theta, gone = made.after, np.concatenate([gone, made.removed])
-            rounds.append(made)
-    made = rounds[0] if len(rounds) == 1 else together(rounds)
     every = cut.only({name for r in rounds for name in r.groups} if wanted.only is not None else None)
     sets = every.sets(given)
+    made = rounds[0] if len(rounds) == 1 else together(rounds, sets)
     classes = sets.classes(start, theta)
     worse = harmed(classes)
     suspects = np.unique(np.concatenate([r.suspects for r in rounds]))

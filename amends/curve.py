@@ -135,12 +135,15 @@ class Curve:
         return CurvePoint(RANDOM, size, tuple(self.fit(causes, i) for i, causes in enumerate(drawn)))
 
 
-def judged(points: Sequence[CurvePoint], holdout: Factor, remaining: Factor | None) -> list[CurvePoint]:
-    """The same points with what they were not chosen by."""
+def judged(
+    points: Sequence[CurvePoint], holdout: Factor, remaining: Factor | None, query: Factor | None = None
+) -> list[CurvePoint]:
+    """The same points with what they were not chosen by; with another query, if there is one."""
 
     def look(fit: Fit) -> Fit:
         theta = {k: v.to(holdout.network.device) for k, v in fit.theta.items()}
-        return replace(fit, holdout=share(holdout, theta), remaining=share(remaining, theta))
+        made = replace(fit, holdout=share(holdout, theta), remaining=share(remaining, theta))
+        return made if query is None else replace(made, query=share(query, theta) or 0.0)
 
     return [replace(p, fits=tuple(look(f) for f in p.fits)) for p in points]
 

@@ -25,7 +25,7 @@ class Groups:
     groups to repair: `only` one, or several one after the other; all of them at once where it is None."""
 
     by: Any = None
-    only: str | Sequence[str] | None = None
+    only: Any = None
 
 
 def cuts(given: dict[str, Factor], wanted: Groups, holdout: float, seed: int) -> tuple[Cut, list[Cut]]:
@@ -75,12 +75,13 @@ class Cut:
         return by_label(self.named[at], *(right(given["failures"][at], theta) for theta in (start, after)))
 
 
-def _asked(only: str | Sequence[str] | None, named: np.ndarray) -> list[set[str] | None]:
+def _asked(only: Any, named: np.ndarray) -> list[set[str] | None]:
     """The groups of each round, in the order given."""
     if only is None:
         return [None]
     known = sorted(set(named.astype(str)))
-    names = [only] if isinstance(only, str) else list(only)
+    several = isinstance(only, Sequence | np.ndarray) and not isinstance(only, str)
+    names = [str(name) for name in (only if several else [only])]
     for name in names:
         if name not in known:
             raise BadInput(f"no failure is in the group {name!r}; group_by; there are {', '.join(known)}")

@@ -24,6 +24,7 @@ from amends.likelihoods import Bernoulli, Categorical, Custom, Gaussian, Likelih
 from amends.methods import fine_tune, named
 from amends.models import Loaded, function_named, load
 from amends.prepare import prepare
+from amends.verdict import Keep
 
 FUNCTIONS = ("transform", "augment")
 KINDS: dict[str, Callable[..., Likelihood]] = {
@@ -68,8 +69,12 @@ class Job:
         top, share = c.repair("top"), c.repair("fraction")
         return {
             **self.searching, "treat_with": self._treatment, "learn": c.repair("learn"), "floor": c.repair("floor"),
-            "remove": share if top is None else top, "keep": self.keep,
+            "remove": share if top is None else top, "keep": {name: self._kept(name) for name in self.keep},
         }  # fmt: skip
+
+    def _kept(self, name: str) -> Any:
+        least = self.config["keep"][name].get("least")
+        return self.keep[name] if least is None else Keep(self.keep[name], least)
 
     @property
     def _treatment(self) -> Any:
@@ -135,7 +140,7 @@ def _read(config: Config, table: str, loaded: Loaded, classes: tuple[str, ...]) 
 
 def _arguments(config: Config, table: str, loaded: Loaded, classes: tuple[str, ...]) -> tuple[Path, dict[str, Any]]:
     keys = config.set(table)
-    keys = {k: v for k, v in keys.items() if k not in ("ids", "indices")}
+    keys = {k: v for k, v in keys.items() if k not in ("ids", "indices", "least")}
     path = config.folder / keys.pop("path")
     for key in FUNCTIONS:
         if key in keys:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from amends.curve import CAUSES, LEARNED, CurvePoint, judged, share
+from amends.curve import CAUSES, LEARNED, NOTHING_LEARNED, CurvePoint, judged, share
 from amends.cut import Cut
 from amends.errors import BadInput
+from amends.evaluation import Judged, right
 from amends.factor import Factor
 from amends.influence import Influence, identified
 from amends.methods import Default, Method
@@ -20,7 +21,7 @@ from amends.params import LARGE, Params, count
 from amends.progress import Progress
 from amends.search import Made, Search
 from amends.selection import fraction, indices, top
-from amends.verdict import NOT, PARTLY, Against, Judging, verdict_of
+from amends.verdict import ENOUGH, NOT, PARTLY, REPAIRED, Against, Floors, Judging, Keep, verdict_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,20 @@ class Round:
     controls: dict[str, dict[str, Any]]
     suspects: np.ndarray
     fixed: tuple[int, int]
+    floors: Floors
+
+    def since(self, before: Sequence[Round], sets: Judging) -> Round:
+        """In terms of the model handed in, whose weights the sets have: what the rounds before this one fixed of
+        its failures counts as well."""
+        pair = Judged(*(right(sets.judging, theta) for theta in (sets.judging.network.params, self.after)))
+        here = replace(self, fixed=(pair.fixed, len(sets.judging)))
+        helped = [r for r in before if r.verdict != NOT]
+        if self.verdict != NOT or not helped or pair.fixed <= pair.broken:
+            return here
+        names, now = ", ".join(name for r in helped for name in r.groups), float(pair.after.mean())
+        reason = f"{now:.0%} of the failures are right since {names} was repaired, and no more was forgotten for them"
+        verdict = REPAIRED if now >= ENOUGH else PARTLY
+        return replace(here, verdict=verdict, reason=reason, p_value=max(r.p_value for r in helped))
 
     def row(self) -> dict[str, Any]:
         fixed, n = self.fixed
@@ -61,7 +76,13 @@ class Plan:
     others: tuple[Method, ...] = ()  # treatments to choose from beside `method`
 
     def __call__(
-        self, given: dict[str, Factor], kept: tuple[str, ...], cut: Cut, gone: np.ndarray, shown: Progress
+        self,
+        given: dict[str, Factor],
+        kept: Mapping[str, float | None],  # sets to keep, and the least of each that must be right
+        cut: Cut,
+        gone: np.ndarray,
+        shown: Progress,
+        floors: Floors | None = None,  # those an earlier round was held to, so that losses do not add up
     ) -> Round:
         data, start, sets = given["train"], given["train"].network.params, cut.sets(given)
         guard = given["remaining"][cut.guard] if len(cut.guard) else None
@@ -70,15 +91,17 @@ class Plan:
         suspects = cut.query[suspects_of(found, guard)]
         picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
         chooser = Search(
-            found, guard, keeping, self.method, self.learning, sets.share, self.floor, self.seed, shown, gone, picked,
-            self.others,
+            found, guard, keeping, kept, self.method, self.learning, sets.share, self.floor, self.seed, shown, gone,
+            picked, self.others, floors,
         )  # fmt: skip
         made = chooser(number)
 
         points = judged(made.points, sets.holdout, sets.remaining)  # from here on nothing is fitted
-        ended = self._ending(made, points, sets, start)
+        if floors is None:
+            floors = made.floors.judged(points[0].remaining, self.floor, share(sets.remaining, start))
+        ended = self._ending(made, points, sets, start, floors)
         if ended.verdict == NOT and made.forgetting is not None:
-            forgot = self._ending(made.forgetting, points, sets, start)
+            forgot = self._ending(made.forgetting, points, sets, start, floors)
             if forgot.verdict != NOT:
                 why = f"{forgot.reason}; to learn from the failures too was given up: {ended.reason}"
                 made, ended = made.forgetting, replace(forgot, reason=why)
@@ -98,18 +121,18 @@ class Plan:
             {p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in made.controls},
             suspects,
             (ended.fixed, len(sets.judging)),
+            floors,
         )
 
-    def _ending(self, made: Made, points: list[CurvePoint], sets: Judging, start: Params) -> Ending:
+    def _ending(self, made: Made, points: list[CurvePoint], sets: Judging, start: Params, floors: Floors) -> Ending:
         """The verdict on what a search ended with; where it is no repair, the model is as it was."""
         final = None if made.final is None else points[made.final]
         where = sets.judging.network.device
         after = start if final is None else {k: v.to(where) for k, v in final.theta.items()}
         metrics = sets.metrics(start, after, self.seed)
         against = [Against(points[i], points[j], sets.judging, sets.remaining) for i, j in made.against]
-        floors = made.floors.judged(points[0].remaining, self.floor, share(sets.remaining, start))
         verdict, reason = verdict_of(metrics, floors, final, against, made.tried, made.safe)
-        p_value = max((a.p_value for a in against), default=1.0)
+        p_value = max((a.p_value for a in against if a.control.by != NOTHING_LEARNED), default=1.0)
         if verdict == NOT:
             return Ending(None, start, verdict, reason, p_value, 0)
         return Ending(final, after, verdict, reason, p_value, metrics["fixed"])
@@ -127,13 +150,15 @@ class Ending:
     fixed: int
 
 
-def together(rounds: list[Round]) -> Round:
-    """Several rounds in the words of one: repaired if all were, partly if some."""
+def together(rounds: list[Round], sets: Judging) -> Round:
+    """Several rounds in the words of one: repaired if all were, partly if some. Beside all of them stands the control
+    that removes nothing from the model handed in, that of the first round, on the failures of them all."""
     verdicts = [r.verdict for r in rounds]
     verdict = verdicts[0] if len(set(verdicts)) == 1 else PARTLY
     reason = "; ".join(f"{', '.join(r.groups)}: {r.verdict}, {r.reason}" for r in rounds)
     p_value = max((r.p_value for r in rounds if r.verdict != NOT), default=1.0)
-    return replace(rounds[-1], verdict=verdict, reason=reason, p_value=p_value)
+    controls = {p.by: p.row() for p in judged(rounds[0].points[:1], sets.holdout, sets.remaining, sets.query)}
+    return replace(rounds[-1], verdict=verdict, reason=reason, p_value=p_value, controls=controls)
 
 
 def suspects_of(found: Influence, guard: Factor | None) -> np.ndarray:
@@ -149,6 +174,15 @@ def loss_allowed(floor: float | None) -> None:
     """BadInput unless it is a share."""
     if floor is not None and not (isinstance(floor, numbers.Real) and 0 <= float(floor) <= 1):
         raise BadInput(f"floor is {floor!r}; floor; give the share of remaining that may be lost, 0 to 1")
+
+
+def least_of(name: str, kept: Any) -> float | None:
+    """Of a set to keep, the share that must be right, where the user says; BadInput unless it is one."""
+    if not isinstance(kept, Keep):
+        return None
+    if not isinstance(kept.least, numbers.Real) or not 0 <= float(kept.least) <= 1:
+        raise BadInput(f"least is {kept.least!r}; {name}; give the share that must be right, 0 to 1")
+    return float(kept.least)
 
 
 def removal(remove: Any, size: int) -> int | np.ndarray | None:
@@ -176,6 +210,8 @@ def treatment_of(
 ) -> tuple[Method, bool | None]:
     """The treatment that only forgets, with which the curve is drawn, and whether to learn from the query
     once that is done: yes, no, or None for only if what worked still works."""
+    if learn not in (None, True, False):
+        raise BadInput(f"learn is {learn!r}; learn; give True, False, or None to let the evidence decide")
     ours = given is None or isinstance(given, Default)
     method = given
     if given is None or isinstance(given, Default):

@@ -82,6 +82,7 @@ class Search:
     found: Influence
     guard: Factor | None
     keep: tuple[Factor, ...]
+    kept: Mapping[str, float | None]  # their names, and the least of each that must be right, where the user says
     method: Method
     learning: bool | None
     failures: float  # share of the failures among all the user gave
@@ -91,6 +92,7 @@ class Search:
     gone: np.ndarray  # what an earlier repair of another group removed, and stays removed
     chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
     others: tuple[Method, ...] = ()
+    laid: Floors | None = None  # what an earlier repair of another group was held to, and holds on
     known: Mapping[int, Fit] = field(default_factory=dict)  # fits of `method` made while choosing it, by size
 
     @cached_property
@@ -225,7 +227,11 @@ class Search:
     def _rule(self, nothing: CurvePoint) -> tuple[Floors, Rule]:
         """What must be kept, counted from where the model was and from the control."""
         start = self.found.train.network.params
-        floors = floors_of(nothing.guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)])
+        floors = self.laid
+        if floors is None:
+            floors = floors_of(
+                nothing.guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)], self.kept
+            )
         return floors, Rule(floors.guard, floors.keep, self.failures, nothing, self._margin(floors.guard))
 
     def _margin(self, least: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,17 +33,27 @@ NOTICED = 0.02  # a fall of remaining that is told in figures
 MOST_CLASSES = 100  # a table of more is no longer read
 CHANCE = 0.05  # p of a test above which a gain may be luck
 TELLING = 20  # with fewer failures to judge with, a test says little either way, and the verdict says that
+OF_FEW, OF_BOTH = 0.125, 0.25  # p, in one direction, above which few failures, and they with what breaks, may be luck
+
+
+@dataclass(frozen=True, eq=False)
+class Keep:
+    """For `keep`: a labelled set, and the `least` share of it that must be right in the end."""
+
+    data: Any
+    least: float
 
 
 @dataclass(frozen=True)
 class Floors:
     """The least share that must stay right: in the half of remaining that guards, in the half that
-    judges, and in each set to keep. `slack` is the noise the judging half is allowed."""
+    judges, and in each set to keep, which have `names`. `slack` is the noise the judging half is allowed."""
 
     guard: float
     keep: tuple[float, ...]
     judge: float = 0.0
     slack: float = 0.0
+    names: tuple[str, ...] = ()
 
     def judged(self, nothing: float | None, floor: float | None, before: float | None) -> Floors:
         """With the floor of the judging half, as that of the guard was laid."""
@@ -51,8 +62,11 @@ class Floors:
         return replace(self, judge=start - allowed, slack=1.64 if floor is None else 0.0)
 
 
-def floors_of(nothing: float | None, floor: float | None, before: list[float | None]) -> Floors:
-    """From the shares right before, of the guard and then of each set to keep.
+def floors_of(
+    nothing: float | None, floor: float | None, before: list[float | None], kept: Mapping[str, float | None]
+) -> Floors:
+    """From the shares right before, of the guard and then of each set to keep (`kept`: by name the least of it
+    that must be right, where the user says).
 
     A floor the user gives counts from where the model was, and holds strictly; ours counts from the
     control that removes nothing (`nothing`, of the guard), which moves too, and allows for noise.
@@ -61,8 +75,9 @@ def floors_of(nothing: float | None, floor: float | None, before: list[float | N
     start = [0.0 if share is None else share for share in before]
     if floor is None:
         start[0] = nothing or 0.0
-    least = [share - allowed for share in start]
-    return Floors(least[0], tuple(least[1:]))
+    guard, *least = (share - allowed for share in start)
+    asked = (low if said is None else float(said) for low, said in zip(least, kept.values(), strict=True))
+    return Floors(guard, tuple(asked), names=tuple(kept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,12 +180,17 @@ class Against:
         return mcnemar(pair.fixed, pair.broken)
 
     @cached_property
+    def ahead(self) -> float:
+        """The same in one direction: how likely luck fixes so many more than it breaks."""
+        return self._ahead(self.judging)
+
+    @cached_property
     def whole(self) -> float:
-        """The same with the right examples that judge, in one direction: how likely luck fixes so many more
-        than it breaks. Failures fixed by breaking about as many right examples are no repair."""
-        if self.remaining is None or not len(self.remaining):
-            return self.p_value
-        pair = self._pair(self.judging, self.remaining)
+        """With the right examples that judge: failures fixed by breaking about as many of them are no repair."""
+        return self._ahead(self.judging, *([] if self.remaining is None else [self.remaining]))
+
+    def _ahead(self, *sets: Factor) -> float:
+        pair = self._pair(*sets)
         return mcnemar(pair.fixed, pair.broken) / 2 if pair.fixed > pair.broken else 1.0
 
     def _pair(self, *sets: Factor) -> Judged:
@@ -190,8 +210,9 @@ def verdict_of(
     """In words, from what was not searched with.
 
     That the causes matter is shown by forgetting them alone, against both controls; where that costs more
-    of remaining than the floor, if only within noise, what it fixes must outweigh what it breaks. Learning
-    from the failures may then fix so many that no test could tell what the causes add; it must add something.
+    of remaining than the floor, if only within noise, or few failures judge, what it fixes must outweigh what it
+    breaks. Learning from the failures may then fix so many that no test could tell what the causes add; it must
+    add something.
     """
     on = "holdout" if metrics["holdout"]["n"] else "query"
     judged, rest = metrics[on], metrics["remaining"]
@@ -205,14 +226,18 @@ def verdict_of(
             "no number of removed examples gains over removing nothing: the data does not explain these failures",
         )
     if chosen is None:
-        return NOT, f"no number of removed examples keeps {floors.guard:.3f} of remaining and every set to keep right"
+        wanted = [f"{least:.3f} of {name}" for name, least in zip(floors.names, floors.keep, strict=True)]
+        return (
+            NOT,
+            f"no number of removed examples keeps {' and '.join([f'{floors.guard:.3f} of remaining', *wanted])} right",
+        )
     if rest is not None and rest["n"]:
         noise = floors.slack * (max(0.0, floors.judge * (1 - floors.judge)) / rest["n"]) ** 0.5
         if rest["after"] < floors.judge - noise - ROUNDING:
             return NOT, f"only {rest['after']:.3f} of remaining would stay right, below {floors.judge:.3f}"
-    for i, (after, least) in enumerate(zip(chosen.fits[0].kept, floors.keep, strict=True)):
+    for name, after, least in zip(floors.names, chosen.fits[0].kept, floors.keep, strict=True):
         if after < least - ROUNDING:
-            return NOT, f"only {after:.3f} of keep[{i}] would stay right, below {least:.3f}"
+            return NOT, f"only {after:.3f} of {name} would be right, below {least:.3f}"
     if metrics["overall"]["after"] <= metrics["overall"]["before"] or judged["after"] <= judged["before"]:
         return NOT, "removing these examples does not help: the data does not explain these failures"
     for pair in against:
@@ -220,7 +245,12 @@ def verdict_of(
         if ours <= theirs:
             why = f"a control does as well ({pair.control.by}: {theirs:.3f} of {on})"
             return NOT, f"{why}: the data does not explain these failures"
-        if judged["n"] < TELLING or pair.control.by == NOTHING_LEARNED:
+        if pair.control.by == NOTHING_LEARNED:
+            continue
+        if judged["n"] < TELLING:
+            if pair.ahead > OF_FEW or pair.whole > OF_BOTH:
+                why = f"the gain over a control ({pair.control.by}) may be chance"
+                return NOT, f"{why}: {judged['n']} failures are too few to tell, give {2 * TELLING} or more"
             continue
         if pair.p_value > CHANCE:
             return NOT, f"the gain over a control ({pair.control.by}) may be chance (p = {pair.p_value:.2f})"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
+import os
+
 import torch
 from torch import nn
 
@@ -12,10 +13,8 @@ from amends.likelihoods import Categorical, Gaussian
 from amends.network import Network
 from tests.exact import linear_gaussian as exact
 
-
-@pytest.fixture(autouse=True)
-def _threads():
-    torch.set_num_threads(1)  # the tensors are small; a second thread would mostly wait
+torch.set_num_threads(1)  # the tensors are small; a second thread would mostly wait
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # nor in processes that tests start
 
 
 def factor(network, x, y, name="train", batch=7):

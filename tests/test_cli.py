@@ -250,6 +250,17 @@ def test_changed_data_or_weights_do_not_go_on(project, identified, capsys):
             (project / name).write_bytes(kept)
 
 
+def test_the_curve_of_a_large_model_has_one_control_at_random(identified, monkeypatch, capsys):
+    for room in ("search", "plan"):
+        monkeypatch.setattr(f"amends.{room}.LARGE", 1)
+    assert amends("curve", identified) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line[:1].isdigit()]
+    assert len(rows) > 3
+    assert (
+        sum("-" in row for row in rows) == len(rows) - 2
+    )  # beside those that nothing, and as many at random, stand for
+
+
 def test_the_curve_is_kept_and_shown_again(identified, capsys):
     assert amends("curve", identified, "--json", "-q") == 0
     first = json.loads(capsys.readouterr().out)

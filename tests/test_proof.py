@@ -23,7 +23,7 @@ from amends.errors import BadInput, NotConverged
 from amends.evaluation import harmed, paired
 from amends.plan import suspects_of
 from amends.prepare import prepare
-from tests.worlds import TRAIN, TRAINED, digits, learned, planted_digits, right, sorted_out
+from tests.worlds import QUICK, TRAIN, TRAINED, digits, learned, lines, planted_digits, right, sorted_out
 
 
 @pytest.fixture(scope="module")
@@ -499,98 +499,7 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
     assert sum(weight for _, weight in taught[:2]) == 2 * taught[-1][1]
 
 
-# --- groups, and few failures --------------------------------------------------------------------------------
-
-
-def test_failures_may_be_grouped_by_clusters(planted, result):
-    found = amends.repair(*planted[:4], **cheaply(result, group_by="clusters"))
-    names = set(found.metrics["groups"])
-    assert len(names) > 1
-    assert names <= {f"cluster {i}" for i in range(1, 9)}
-    assert sum(row["n"] for row in found.metrics["groups"].values()) == found.metrics["holdout"]["n"]
-
-
-def test_another_word_for_groups_is_refused_in_one_line(planted):
-    with pytest.raises(BadInput, match="group_by is 'nonsense'; group_by; give 'clusters'") as caught:
-        amends.repair(*planted[:4], group_by="nonsense")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(("number", "warned"), [(38, True), (40, False)])
-def test_too_few_to_judge_with_are_warned_of(planted, result, number, warned):
-    net, train, failures, remaining, _ = planted
-    few = tuple(v[:number] for v in failures)
-    options = cheaply(result, treat_with=amends.methods.fine_tune(epochs=1), group_by=["all"] * number)
-    found = amends.repair(net, train, few, remaining, **options)
-    assert found.metrics["holdout"]["n"] == number // 2
-    assert [w for w in found.metrics["warnings"] if "too few" in w] == (
-        [f"{number // 2} failures judge the repair, too few to be sure; failures; give 40 or more"] if warned else []
-    )
-
-
-def test_ten_failures_are_searched_and_judged_with(planted):
-    net, train, failures, remaining, wrong = planted
-    ones = failures[1] == 1
-    ten = tuple(v[ones][:10] for v in failures)
-    found = amends.repair(net, train, ten, remaining, treat_with=amends.methods.fine_tune(epochs=2))
-    assert found.metrics["query"]["n"] == found.metrics["holdout"]["n"] == 5
-    assert found.metrics["warnings"][0].startswith("5 failures judge the repair, too few to be sure")
-    assert found.verdict == "not repaired" or "too few to be sure" in found.metrics["reason"]
-    assert wrong[found.influence.top(10)].mean() > 3 * wrong.mean()
-
-
-# --- one kind of failure at a time -----------------------------------------------------------------------
-
-
-def test_one_group_is_repaired_and_the_other_left_alone(planted):
-    """The causes are the labels that stand against that group."""
-    _net, (_, given), *_, wrong = planted
-    result = amends.repair(*planted[:4], group_by=amends.Groups(only="1→7"))
-    m = result.metrics
-    assert result.verdict != "not repaired", result
-    assert m["rounds"][0]["groups"] == ["1→7"]
-    assert m["holdout"]["n"] == m["groups"]["1→7"]["n"] < sum(row["n"] for row in m["groups"].values())
-    assert m["groups"]["1→7"]["after"] > 0.4
-    assert m["groups"]["1→7"]["after"] > m["groups"]["9→4"]["after"]
-    assert (given[result.removed] == 7).double().mean() > 0.7
-    assert wrong[result.removed].mean() > 0.5
-    assert set(result.causes["group"]) <= {"1→7", ""}
-
-
-def test_groups_are_repaired_in_the_order_given(planted):
-    """Each from where the last ended, and what was removed stays removed."""
-    options = {"remove": 10, "identify_with": amends.methods.ewc(), "learn": False}
-    both = amends.repair(*planted[:4], group_by=amends.Groups(only=["9→4", "1→7"]), **options)
-    first = amends.repair(*planted[:4], group_by=amends.Groups(only="9→4"), **options)
-    assert [r["groups"] for r in both.metrics["rounds"]] == [["9→4"], ["1→7"]]
-    assert both.metrics["rounds"][0] == first.metrics["rounds"][0]
-    assert list(both.removed[: len(first.removed)]) == list(first.removed)
-    assert len(set(both.removed)) == len(both.removed) == both.metrics["removed"] == len(both.causes)
-    assert list(both.causes["rank"]) == list(range(1, len(both.removed) + 1))
-    assert both.metrics["holdout"]["n"] == sum(both.metrics["groups"][g]["n"] for g in ("9→4", "1→7"))
-
-
-def test_sets_to_keep_may_have_names(planted):
-    net, train, failures, (x, y) = planted[:4]
-    zeros = x[y == 0], y[y == 0]
-    result = amends.repair(
-        net, train, failures, (x, y), keep={"zeros": zeros}, identify_with=amends.methods.ewc(), remove=5
-    )
-    assert result.metrics["keep"]["keep['zeros']"]["before"] == 1.0
-
-
 # --- odd worlds ------------------------------------------------------------------------------------------
-
-
-def lines():
-    """A linear model, data it is right about, right examples and failures."""
-    torch.manual_seed(0)
-    net, x = nn.Linear(4, 3), torch.randn(160, 4)
-    said = net(x).argmax(1).detach()
-    return net, (x[:80], said[:80]), (x[80:110], (said[80:110] + 1) % 3), (x[110:], said[110:])
-
-
-QUICK = {"identify_with": amends.methods.grad_dot(), "treat_with": amends.methods.fine_tune(epochs=1), "remove": 5}
 
 
 def test_a_model_that_is_right_about_nothing_can_be_asked():
@@ -614,17 +523,6 @@ def test_labels_of_two_kinds_are_not_learned_together():
     assert not amends.repair(net, soft, failures, remaining, **QUICK).metrics["learned"]
     with pytest.raises(BadInput, match="of two kinds; learn"):
         amends.repair(net, soft, failures, remaining, learn=True, **QUICK)
-
-
-def test_a_group_that_cannot_be_split_is_named():
-    net, train, failures, remaining = lines()
-    names = ["one"] + ["rest"] * 29
-    with pytest.raises(BadInput, match=r"1 failure\(s\) of one cannot be split"):
-        amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, "one"), **QUICK)
-    with pytest.raises(BadInput, match="no failure is in the group 'none'; group_by; there are one, rest"):
-        amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, "none"), **QUICK)
-    with pytest.raises(BadInput, match="each once"):
-        amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, ["rest", "rest"]), **QUICK)
 
 
 def test_a_floor_holds_in_the_model_handed_back():

@@ -7,6 +7,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
+import amends
 from amends.data import flip_labels
 
 TRAIN, POOL = 300, 500
@@ -50,3 +51,14 @@ def planted_digits():
     given, wrong = flip_labels(y[TRAINED].numpy(), {(1, 7): 0.45, (9, 4): 0.45}, 0)
     net = learned(x[TRAINED], torch.tensor(given))
     return net, (x[TRAINED], torch.tensor(given)), *sorted_out(net, x, y), wrong
+
+
+def lines():
+    """A linear model, data it is right about, right examples and failures."""
+    torch.manual_seed(0)
+    net, x = nn.Linear(4, 3), torch.randn(160, 4)
+    said = net(x).argmax(1).detach()
+    return net, (x[:80], said[:80]), (x[80:110], (said[80:110] + 1) % 3), (x[110:], said[110:])
+
+
+QUICK = {"identify_with": amends.methods.grad_dot(), "treat_with": amends.methods.fine_tune(epochs=1), "remove": 5}

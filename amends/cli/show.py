@@ -94,12 +94,10 @@ def show_curve(curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Con
     table.add_row("0 (control)", _share(nothing["holdout"]), "", _share(nothing["remaining"]), "")
     for (by, count), row in rows.items():
         if by == "causes":
-            control = rows["random", count]
+            control = rows.get(("random", count), {})  # a large model has one at the number chosen alone
             mark = " ←" if count == chosen else ""
-            table.add_row(
-                f"{count}{mark}", _share(row["holdout"]), _share(control["holdout"]), _share(row["remaining"]),
-                _share(control["remaining"]),
-            )  # fmt: skip
+            pairs = [(_share(row[name]), _share(control.get(name))) for name in ("holdout", "remaining")]
+            table.add_row(f"{count}{mark}", *pairs[0], *pairs[1])
     (console or _console()).print(table)
 
 
@@ -115,6 +113,10 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
             f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {_share(r['after'])} still right"
         )
     console.print(f"  overall       {o['before']:.3f} → {o['after']:.3f}")
+    if metrics["learned"]:
+        alone = metrics["controls"].get("nothing, failures learned")
+        beside = f": with nothing forgotten, {_share(alone['holdout'])} of holdout" if alone else ""
+        console.print(f"  learned       the failures searched with, and right examples, as well{beside}")
     for warning in metrics["warnings"]:
         console.print(f"  warning       {warning}")
 

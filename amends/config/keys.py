@@ -71,6 +71,10 @@ SET = {
     "split": Key("which part, where the path holds several"),
     **SHARED,
 }
+KEEP = {
+    **SET,
+    "least": Key("share of it that must be right in the end; when left out, a point less than was", (float,)),
+}
 FAILURES = {
     "ids": Key("CSV with a column id or index: these of [evaluation] are the failures", path=True),
     "indices": Key("positions in [evaluation]", (list,)),
@@ -115,7 +119,7 @@ TABLES: dict[str, dict[str, Key]] = {
     "evaluation": SET,
     "failures": FAILURES,
     "remaining": SET,
-    "keep": SET,  # one table a set: [keep.night]
+    "keep": KEEP,  # one table a set: [keep.night]
     "repair": REPAIR,
 }
 ABOUT = {
