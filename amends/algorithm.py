@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from amends.curve import CurvePoint, share
-from amends.cut import Groups, cuts
+from amends.cut import Cut, Groups, cuts
 from amends.editors import Relabel
 from amends.errors import BadInput
 from amends.evaluation import harmed
@@ -21,7 +21,7 @@ from amends.influence import Identified, Influence, identified
 from amends.methods import Default, Method, Scorer
 from amends.neighbours import duplicates
 from amends.params import Params
-from amends.plan import Plan, Round, least_of, loss_allowed, others, removal, together, treatment_of
+from amends.plan import Plan, Round, least_of, loss_allowed, others, removal, suspects_of, together, treatment_of
 from amends.prepare import entry, prepare, whole
 from amends.progress import Progress
 from amends.search import alike
@@ -48,6 +48,7 @@ class Repair:
     after: Params
     rounds: tuple[Round, ...]
     given: dict[str, Factor]
+    cut: Cut  # which failures were searched with, and which judged
     relabelled: bool = False  # whether the causes came back under another label
 
     @property
@@ -153,7 +154,7 @@ def repair(
     failed, start = given["failures"], given["train"].network.params
     wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
     cut, asked = cuts(given, wanted, holdout, seed)
-    taken = removal(remove, len(given["train"]))
+    taken = removal(remove, len(given["train"]), given["train"].examples.names())
     loss_allowed(floor)
     if len(asked) > 1 and isinstance(taken, np.ndarray):
         raise BadInput("positions to remove, but several groups in turn; remove; repair one group, or give a count")
@@ -195,14 +196,14 @@ def repair(
         "suspects": suspects.tolist(),
         "duplicates": duplicates(given["train"], gone),
         "identified_with": [h.row() for h in made.found.heard],
-        "warnings": list(_warnings(len(every.holdout), len(every.query), suspects)),
+        "warnings": [*_warnings(every, "remaining" in given), *_of_suspects(suspects, len(every.query), failed)],
         "seed": seed,
     }
     for at, positions in (("fixed_at", every.holdout), ("broken_at", every.judge)):
         metrics[at] = positions[metrics[at]].tolist()
     repaired = given["train"].network.module_with(theta, model)
     return Repair(
-        repaired, metrics, made.found, gone, tuple(made.points), theta, tuple(rounds), given,
+        repaired, metrics, made.found, gone, tuple(made.points), theta, tuple(rounds), given, every,
         isinstance(plan.method.editor, Relabel),
     )  # fmt: skip
 
@@ -212,16 +213,27 @@ class Found:
     """What the first half of a repair ends with: the influence of train on the failures searched with."""
 
     influence: Influence
-    query: np.ndarray  # positions in the given failures
-    groups: np.ndarray  # of the query, one name each
+    cut: Cut  # positions in the given failures and right examples
     given: dict[str, Factor]
+    suspects: np.ndarray  # of the failures searched with, those whose own label looks wrong
+
+    @property
+    def query(self) -> np.ndarray:
+        """Positions in the given failures."""
+        return self.cut.query
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should look at before anything is removed."""
+        return list(_of_suspects(self.suspects, len(self.query), self.given["failures"]))
 
     def frame(self) -> pd.DataFrame:
         """All of train, most harmful first; `conflicts_with` holds positions in the given failures."""
         from amends.frames import causes_frame
 
         order = np.argsort(-self.influence.scores, kind="stable")
-        return causes_frame(self.influence, order, failure_groups=self.groups, failure_ids=self.query)
+        groups = self.cut.named[self.query]
+        return causes_frame(self.influence, order, failure_groups=groups, failure_ids=self.query)
 
 
 @entry
@@ -251,14 +263,25 @@ def search(
     guard = given["remaining"][cut.guard] if len(cut.guard) else None
     with Progress.shown(progress) as shown:
         found = identified(given["train"], given["failures"][cut.query], guard, identify_with, seed, shown)
-    return Found(found, cut.query, cut.named[cut.query], given)
+    return Found(found, cut, given, cut.query[suspects_of(found, guard)])
 
 
-def _warnings(holdout: int, query: int, suspects: np.ndarray) -> Iterator[str]:
+def _warnings(cut: Cut, remaining: bool) -> Iterator[str]:
+    holdout, right_ones = len(cut.holdout), len(cut.judge)
     if holdout < TELLING:
         yield f"{holdout} failures judge the repair, too few to be sure; failures; give {2 * TELLING} or more"
+    if remaining and right_ones < TELLING:
+        yield (
+            f"{right_ones} right examples judge what worked, too few to be sure; remaining; give {2 * TELLING} or more"
+        )
+
+
+def _of_suspects(suspects: np.ndarray, query: int, failed: Factor) -> Iterator[str]:
     if len(suspects):
+        names = failed.examples.names()
+        known = "" if names is None else f" ({names[suspects[0]]})"
         yield (
             f"{len(suspects)} of the {query} failures searched with seem to have a wrong label themselves, "
-            f"failures[{suspects[0]}] for one; metrics['suspects']; mend or drop them, and look at the others too"
+            f"failures[{suspects[0]}]{known} for one; metrics['suspects']; mend or drop them, and look at the "
+            "others too"
         )

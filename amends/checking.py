@@ -16,6 +16,7 @@ from amends.climb import Adam
 from amends.committee import LESS, MOST, SHOWN
 from amends.config.read import Config
 from amends.conflicts import groups
+from amends.cut import cuts
 from amends.data.inputs import Inputs, leaves
 from amends.editors import Mode
 from amends.evaluation import predicted
@@ -23,6 +24,7 @@ from amends.factor import Factor
 from amends.job import Job
 from amends.methods import Default
 from amends.params import LARGE, count
+from amends.plan import loss_allowed, removal
 from amends.prepare import entry, prepare
 from amends.search import BESIDE
 
@@ -37,11 +39,14 @@ STEPS = 8  # of fine-tuning, made to see how long one takes
 @entry
 def checked(job: Job) -> dict[str, Any]:
     """Everything `amends check` prints; BadInput where model and data do not fit."""
-    _ = job.repairing  # methods, groups and options are checked there
+    asked = job.repairing  # methods and options are checked there
     given = prepare(job.loaded.model, job.likelihood, job.config.repair("device"),
                     job.config.repair("batch_size"), **job.sets)  # fmt: skip
     train, failed = given["train"], given["failures"]
     network = train.network
+    removal(asked["remove"], len(train))
+    loss_allowed(asked["floor"])
+    cuts(given, asked["group_by"], asked["holdout"], asked["seed"])
     batch = train[: min(len(train), train.batch)]
     forward, backward = _seconds(batch)
     named = groups(failed, predicted(failed, network.params))

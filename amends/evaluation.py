@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -114,7 +115,7 @@ def mcnemar(fixed: int, broken: int) -> float:
     return min(1.0, 2 * tail / 2**n)
 
 
-def interval(share: float, n: int, z: float = 1.96) -> list[float]:
+def interval(share: float, n: float, z: float = 1.96) -> list[float]:
     """Wilson's 95 % interval of a share."""
     if n == 0:
         return [0.0, 1.0]
@@ -124,18 +125,33 @@ def interval(share: float, n: int, z: float = 1.96) -> list[float]:
 
 
 def paired(before: np.ndarray, after: np.ndarray, seed: int = 0, draws: int = 2000) -> list[float]:
-    """95 % percentile interval of the change in accuracy, by a bootstrap that draws whole examples.
+    """95 % percentile interval of the change in accuracy, by a bootstrap that draws whole examples."""
+    return paired_together([(1.0, Judged(before, after))], seed, draws)
+
+
+def paired_together(parts: Sequence[tuple[float, Judged]], seed: int = 0, draws: int = 2000) -> list[float]:
+    """The same of several sets, each with its weight in the whole and drawn by itself.
 
     A draw of n examples is known by how many of them were fixed and how many broken, so those two
     counts and the rest are drawn as a multinomial, and no example is touched again.
     """
     at_least("paired", draws=(draws, 1))
-    n, pair = len(before), Judged(before, after)
-    if not n:
-        return [0.0, 0.0]
-    fixed, broken = pair.fixed, pair.broken
-    drawn = np.random.default_rng(seed).multinomial(n, np.array([fixed, broken, n - fixed - broken]) / n, draws)
-    return np.percentile((drawn[:, 0] - drawn[:, 1]) / n, [2.5, 97.5]).tolist()
+    rng, moved = np.random.default_rng(seed), np.zeros(draws)
+    for weight, pair in parts:
+        n, fixed, broken = len(pair.before), pair.fixed, pair.broken
+        if n:
+            drawn = rng.multinomial(n, np.array([fixed, broken, n - fixed - broken]) / n, draws)
+            moved += weight * (drawn[:, 0] - drawn[:, 1]) / n
+    return np.percentile(moved, [2.5, 97.5]).tolist()
+
+
+def interval_together(parts: Sequence[tuple[float, Judged]]) -> list[float]:
+    """Wilson's interval of a share that is mixed of several sets: as of so many examples as would err as much."""
+    shares = [(weight, float(pair.after.mean()), len(pair.after)) for weight, pair in parts]
+    share = sum(weight * p for weight, p, _ in shares)
+    variance = sum(weight**2 * p * (1 - p) / n for weight, p, n in shares)
+    n = share * (1 - share) / variance if variance else sum(n for *_, n in shares)
+    return interval(share, n)
 
 
 def calibration(data: Factor, theta: Params, bins: int = 15) -> dict[str, float] | None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from amends.conflicts import conflicts, groups
+from amends.cut import Cut
 from amends.evaluation import labels, predicted
 from amends.factor import Factor
 from amends.influence import Influence
@@ -19,6 +20,7 @@ COLUMNS = [
     "id", "index", "rank", "score", "given", "predicted", "predicted_after", "p_given", "p_given_after",
     "suggested", "group", "conflicts_with", "decision",
 ]  # fmt: skip
+FAILURES = ["id", "index", "part", "group", "suspect", "given", "predicted", "predicted_after"]
 
 
 def causes_frame(
@@ -35,7 +37,7 @@ def causes_frame(
     `suggested` is the label the model leans to once the failures are inserted; `conflicts_with`
     holds positions in the failures, strongest first; `p_given` of a sequence is that of its typical token (the
     geometric mean); `group` is that of the first of them. The user's own
-    columns come last, as `own_...` where one has a name of ours; a column `id` is the id shown.
+    columns come last, as `own_...` where one has a name of ours; a column `id`, or `path`, is the id shown.
     """
     part, theta = influence.train[order], influence.start.mean
     named = failure_groups
@@ -45,10 +47,11 @@ def causes_frame(
     ids = np.arange(len(influence.failures)) if failure_ids is None else failure_ids
     leaning = influence.leaning
     then = leaning if after is None else after
-    own = part.examples.own()
+    own, names = part.examples.own(), part.examples.names()
+    own.pop("id", None)
     frame = pd.DataFrame(
         {
-            "id": own.pop("id", order),
+            "id": order if names is None else names,
             "index": order,
             "rank": np.arange(1, len(order) + 1),
             "score": influence.scores[order],
@@ -65,6 +68,25 @@ def causes_frame(
         columns=COLUMNS,
     )
     theirs = {f"own_{name}" if name in COLUMNS else name: values for name, values in own.items()}
+    return pd.concat([frame, pd.DataFrame(theirs, index=frame.index)], axis=1) if theirs else frame
+
+
+def failures_frame(failed: Factor, cut: Cut, suspects: np.ndarray, after: Params | None = None) -> pd.DataFrame:
+    """The failures as they were given: which were searched with and which judge, and their groups; with the repaired
+    weights, what the model says of them. Without these only what was read when they were split is told."""
+    every, names = np.arange(len(failed)), failed.examples.names()
+    part = np.full(len(failed), "", dtype=object)
+    part[cut.query], part[np.concatenate([cut.holdout, cut.others])] = "query", "holdout"
+    frame = pd.DataFrame({
+        "id": every if names is None else names, "index": every, "part": part, "group": cut.named,
+        "suspect": np.where(np.isin(every, suspects), "yes", ""),
+    })  # fmt: skip
+    if after is not None:
+        start = failed.network.params
+        frame = frame.assign(given=_values(labels(failed)), predicted=_values(labels(failed, start)),
+                             predicted_after=_values(labels(failed, after)))  # fmt: skip
+    own = {k: v for k, v in failed.examples.own().items() if k != "id"}
+    theirs = {f"own_{k}" if k in FAILURES else k: v for k, v in own.items()}
     return pd.concat([frame, pd.DataFrame(theirs, index=frame.index)], axis=1) if theirs else frame
 
 

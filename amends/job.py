@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from torch import Tensor
 from amends.config.read import Config
 from amends.cut import Groups
 from amends.data.failures import positions, select
+from amends.data.formats import guess
 from amends.data.read import read
 from amends.data.records import Records
 from amends.errors import BadInput
@@ -69,7 +70,7 @@ class Job:
         top, share = c.repair("top"), c.repair("fraction")
         return {
             **self.searching, "treat_with": self._treatment, "learn": c.repair("learn"), "floor": c.repair("floor"),
-            "remove": share if top is None else top, "keep": {name: self._kept(name) for name in self.keep},
+            "remove": top if share is None else float(share), "keep": {name: self._kept(name) for name in self.keep},
         }  # fmt: skip
 
     def _kept(self, name: str) -> Any:
@@ -110,9 +111,9 @@ def open_job(config: Config) -> Job:
     """Loads what the config names; where failures are not named, runs the model to find them."""
     loaded = _loaded(config)
     likelihood = _likelihood(config, loaded)
-    train = _read(config, "train", loaded, ())
-    held = {n: _read(config, n, loaded, train.classes) for n in ("evaluation", "remaining") if "path" in config[n]}
-    keep = {n: _read(config, f"keep.{n}", loaded, train.classes) for n in config.keep}
+    train = _read(config, "train", loaded)
+    held = {n: _read(config, n, loaded, train) for n in ("evaluation", "remaining") if "path" in config[n]}
+    keep = {n: _read(config, f"keep.{n}", loaded, train) for n in config.keep}
     failures, remaining, notes = _failures(config, loaded, likelihood, train, held)
     return Job(config, loaded, likelihood, train, failures, remaining, keep, tuple(notes))
 
@@ -132,9 +133,12 @@ def train_of(config: Config) -> tuple[Path, dict[str, Any]]:
     return _arguments(config, "train", _loaded(config), ())
 
 
-def _read(config: Config, table: str, loaded: Loaded, classes: tuple[str, ...]) -> Records:
-    """One set; its classes are those it names, the model's, or those of train."""
-    path, keys = _arguments(config, table, loaded, classes)
+def _read(config: Config, table: str, loaded: Loaded, train: Records | None = None) -> Records:
+    """One set; its classes are those it names, the model's, or those of train, and so are the columns of a table."""
+    path, keys = _arguments(config, table, loaded, () if train is None else train.classes)
+    columns = () if train is None or {"features", "image", "text"} & set(keys) else train.features
+    if columns and (keys.get("format") or guess(path)) in ("csv", "parquet"):
+        keys["features"] = list(columns)
     return read(path, **keys)
 
 
@@ -157,15 +161,23 @@ def _failures(
 ) -> tuple[Records, Records | None, list[str]]:
     keys, notes = config["failures"], []
     if "path" in keys:
-        return _read(config, "failures", loaded, train.classes), held.get("remaining"), notes
+        failures = _read(config, "failures", loaded, train)
+        already = int(_right(config, loaded, likelihood, "failures", failures).sum())
+        if already:
+            notes.append(_already(already, len(failures)))
+        remaining, pool = held.get("remaining"), held.get("evaluation")
+        if remaining is None and pool is not None:
+            rest = np.flatnonzero(_right(config, loaded, likelihood, "evaluation", pool))
+            remaining = select(pool, rest) if len(rest) else None
+        return failures, remaining, notes
     pool = held["evaluation"]
-    fine = _right(config, loaded, likelihood, pool)
+    fine = _right(config, loaded, likelihood, "evaluation", pool)
     if "ids" in keys or "indices" in keys:
         chosen = keys["indices"] if "indices" in keys else config.folder / keys["ids"]
         at = positions(pool, chosen, config.where_is("failures"))
         already = int(fine[at].sum())
         if already:
-            notes.append(f"{already} of the {len(at)} failures named are predicted right by this model")
+            notes.append(_already(already, len(at)))
     else:
         at = np.flatnonzero(~fine)
         if not len(at):
@@ -175,14 +187,19 @@ def _failures(
             )
     rest = np.setdiff1d(np.flatnonzero(fine), at)
     remaining = held.get("remaining") or (select(pool, rest) if len(rest) else None)
-    return select(pool, at), remaining, notes
+    failures = select(pool, at)
+    return replace(failures, columns={"row": at, **failures.columns}), remaining, notes
 
 
-def _right(config: Config, loaded: Loaded, likelihood: Any, data: Records) -> np.ndarray:
-    """Whether the model is right about each."""
+def _already(right: int, named: int) -> str:
+    return f"{right} of the {named} failures named are predicted right by this model"
+
+
+def _right(config: Config, loaded: Loaded, likelihood: Any, name: str, data: Records) -> np.ndarray:
+    """Whether the model is right about each of a set."""
     given = prepare(
-        loaded.model, likelihood, config.repair("device"), config.repair("batch_size"), train=data
-    )["train"]  # fmt: skip
+        loaded.model, likelihood, config.repair("device"), config.repair("batch_size"), **{name: data}
+    )[name]  # fmt: skip
     with torch.no_grad():
         return right(given, given.network.params)
 

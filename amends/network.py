@@ -54,7 +54,10 @@ def _by_two_backward_passes(f: Callable[[Params], Tensor], theta: Params, along:
         u = torch.zeros_like(value, requires_grad=True)
         back = torch.autograd.grad(value, list(live.values()), u, create_graph=True, materialize_grads=True)
         projected = torch.stack([(b * along[k]).sum() for k, b in zip(live, back, strict=True)]).sum()
-        return value.detach(), torch.autograd.grad(projected, u, materialize_grads=True)[0]
+        try:
+            return value.detach(), torch.autograd.grad(projected, u, materialize_grads=True)[0]
+        except NotImplementedError as e:
+            raise BadInput(f"torch has no such derivative ({first_line(e)}); model; choose ewc or functional") from e
 
 
 @dataclass(frozen=True, eq=False)

@@ -185,16 +185,18 @@ def least_of(name: str, kept: Any) -> float | None:
     return float(kept.least)
 
 
-def removal(remove: Any, size: int) -> int | np.ndarray | None:
+def removal(remove: Any, size: int, names: np.ndarray | None = None) -> int | np.ndarray | None:
     """A count, a share of train, the positions themselves, or None to let the curve decide."""
     if remove is None:
         return None
-    if isinstance(remove, numbers.Integral) and not isinstance(remove, bool):
-        return len(top(np.zeros(size), int(remove)))
     if isinstance(remove, numbers.Real) and not isinstance(remove, bool):
-        return len(fraction(np.zeros(size), float(remove)))
+        count = isinstance(remove, numbers.Integral)
+        gone = len(top(np.zeros(size), int(remove)) if count else fraction(np.zeros(size), float(remove)))
+        if gone == size:
+            raise BadInput(f"remove is {remove!r}, all of train; remove; leave something to learn from")
+        return gone
     if (isinstance(remove, Sequence | np.ndarray) and not isinstance(remove, str)) or hasattr(remove, "__array__"):
-        return indices(remove, size)
+        return indices(remove, size, names)
     raise BadInput(f"remove is {remove!r}; remove; give a count, a share of train, positions in it, or None")
 
 

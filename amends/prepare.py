@@ -32,14 +32,39 @@ def prepare(model: Any, likelihood: Any, device: Any, batch_size: int, **sets: A
     network = replace(Network.of(opened.module, as_likelihood(opened.likelihood), device), opened=opened)
     accepts = set(inspect.signature(opened.innermost.forward).parameters)
     given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}
+    given = {name: _same_classes(data, next(iter(given.values()))) for name, data in given.items()}
+    first = next(iter(given.values()))
     for data in given.values():
+        _same_columns(data, first)
         network.check(data)
-    _warn_of_probabilities(network, next(iter(given.values())))
+    _warn_of_probabilities(network, first)
     resident = network.device.type != "cpu" and sum(map(_bytes, given.values())) <= RESIDENT
     return {
         name: Factor.of(network, data.to(network.device) if resident else data, int(batch_size))
         for name, data in given.items()
     }
+
+
+def _same_columns(data: Examples, first: Examples) -> None:
+    """A model takes columns by their place, people by their name."""
+    if data.features and first.features and data.features != first.features:
+        missing = [c for c in first.features if c not in data.features]
+        what = f"there is no column {missing[0]}" if missing else "its columns are in another order"
+        if not missing and len(data.features) > len(first.features):
+            what = f"column {next(c for c in data.features if c not in first.features)} is not in {first.name}"
+        raise BadInput(f"{what}; {data.name}; give the columns of {first.name}, in its order")
+
+
+def _same_classes(data: Examples, first: Examples) -> Examples:
+    """Names decide: a set that lacks a class has other numbers for the same names."""
+    if not data.classes or not first.classes or data.classes == first.classes:
+        return data
+    unknown = [name for name in data.classes if name not in first.classes]
+    if unknown or data.y.ndim != 1 or data.y.is_floating_point():
+        what = f"class {unknown[0]}" if unknown else "the order of the classes"
+        raise BadInput(f"{what} is not that of {first.name} ({', '.join(first.classes)}); {data.name}; give the same")
+    numbers = torch.tensor([first.classes.index(name) for name in data.classes])
+    return replace(data, y=numbers[data.y.cpu()].to(data.y), classes=first.classes)
 
 
 def _warn_of_probabilities(network: Network, data: Examples) -> None:

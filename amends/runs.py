@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IDENTIFIED, DONE = "identified", "done"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 GONE = ("remove", "relabel")  # decisions that take an example's own label away
 
 
@@ -31,7 +33,13 @@ def on_disk(target: Path) -> Iterator[None]:
     except AmendsError:
         raise
     except OSError as e:
-        raise DiskError(f"{e.strerror or e}; {target}; free some space or choose another folder") from e
+        todo = "free some space or choose another folder" if e.errno in FULL else "choose another folder"
+        raise DiskError(f"{e.strerror or e}; {target}; {todo}") from e
+
+
+def occupied(target: Path) -> bool:
+    """Whether something is there; an empty folder is nothing."""
+    return target.exists() and not (target.is_dir() and not any(target.iterdir()))
 
 
 def write_folder(folder: Any, fill: Callable[[Path], None], *, replace: bool = False) -> Path:
@@ -42,7 +50,7 @@ def write_folder(folder: Any, fill: Callable[[Path], None], *, replace: bool = F
     target = Path(folder)
     made: Path | None = None
     with on_disk(target), locked(target):
-        if target.exists() and not replace:
+        if occupied(target) and not replace:
             raise BadInput(f"the folder exists; {target}; choose another, or remove it first")
         try:
             made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -203,17 +211,21 @@ def runs_in(folder: Path) -> tuple[list[Run], list[str]]:
     """The runs in a folder, oldest first, and what is wrong with those that cannot be read."""
     found, damaged = [], []
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if path.is_dir() and not path.name.startswith(".") and (path / "run.toml").is_file():
-            try:
-                found.append(Run.open(path))
-            except RunMismatch as e:
-                damaged.append(str(e))
+        try:
+            if path.is_dir() and not path.name.startswith(".") and (path / "run.toml").is_file():
+                run = Run.open(path)
+                run.summary()
+                found.append(run)
+        except RunMismatch as e:
+            damaged.append(str(e))
+        except OSError as e:
+            damaged.append(f"it cannot be read ({e.strerror}); {path}; change its permissions")
     return sorted(found, key=lambda r: str(r.about["run"].get("made", ""))), damaged
 
 
 FILES = {
-    "run.toml", "identified", "causes.csv", "causes.parquet", "curve.csv", "metrics.json", "looks.json", "repaired",
-    "dataset", "report.html", "curve.png", "strongest.png", "least_harmful.png",
+    "run.toml", "identified", "causes.csv", "causes.parquet", "curve.csv", "failures.csv", "metrics.json", "looks.json",
+    "repaired", "dataset", "report.html", "curve.png", "strongest.png", "least_harmful.png",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,15 @@ def positive(scores: np.ndarray) -> np.ndarray:
     return top(scores, int((scores > 0).sum()))
 
 
-def indices(causes: Any, size: int) -> np.ndarray:
-    """Causes as unique integer positions, from positions or from a boolean mask over train."""
+def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarray:
+    """Causes as unique integer positions: from positions, from a boolean mask over train, or from a table of causes,
+    whose ids count where the examples have `names`, and of which what somebody decided to keep stays."""
     if "index" in getattr(causes, "columns", ()):  # result.causes, or a part of it
-        causes = causes["index"]
+        causes = causes[causes["decision"] != "keep"] if "decision" in causes else causes
+        ids, places = (causes["id"] if "id" in causes else causes["index"]).astype(str), causes["index"]
+        if names is not None and (ids != places.astype(str)).any():
+            return _named(ids.tolist(), names)
+        causes = places
     given = np.asarray(causes.cpu() if hasattr(causes, "cpu") else causes)
     if given.dtype == bool:
         if given.shape != (size,):
@@ -60,3 +66,14 @@ def indices(causes: Any, size: int) -> np.ndarray:
             "drop it or pass the set it was made for"
         )
     return np.unique(given)
+
+
+def _named(ids: list[str], names: np.ndarray) -> np.ndarray:
+    """Where these ids stand; they are compared as text, for files do not tell 7 from "7"."""
+    known = [str(name) for name in names]
+    times, place = Counter(known), {name: i for i, name in enumerate(known)}
+    for name in ids:
+        if times[name] != 1:
+            what = f"{times[name]} training examples have" if times[name] else "no training example has"
+            raise BadInput(f"{what} the id {name!r}; causes; give a table made of this set, or positions in it")
+    return np.unique([place[name] for name in ids]).astype(np.int64)

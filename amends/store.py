@@ -24,7 +24,7 @@ from amends.config.read import Config, absolute
 from amends.errors import RunMismatch
 from amends.evaluation import labels
 from amends.factor import Factor
-from amends.frames import causes_frame
+from amends.frames import causes_frame, failures_frame
 from amends.hashes import set_hash, weights_hash
 from amends.influence import Identified
 from amends.looks import looks_of
@@ -70,10 +70,11 @@ class Origin:
 
 
 def write_found(found: Found, given: Mapping[str, Factor], origin: Origin, folder: Path) -> None:
-    """A search: run.toml, identified/, causes.*, looks.json, report.html."""
+    """A search: run.toml, identified/, causes.*, failures.csv, looks.json, report.html."""
     frame = found.frame()
     _identified(found.influence.identified, found.query, folder / "identified")
     _table(frame, folder)
+    failures_frame(given["failures"], found.cut, found.suspects).to_csv(folder / "failures.csv", index=False)
     seen = looks_of(found.influence, frame, given["failures"].examples, _examples(given, "remaining"))
     _json(seen, folder / "looks.json")
     _toml(origin.about(IDENTIFIED, given), folder)
@@ -88,6 +89,9 @@ def write_repair(
     metrics, first = result.metrics, result.rounds[0]
     frame = result.causes if earlier is None else _decided(result, earlier)
     _table(frame, folder)
+    suspects = np.array(metrics["suspects"], dtype=int)
+    told = failures_frame(result.given["failures"], result.cut, suspects, result.after)
+    told.to_csv(folder / "failures.csv", index=False)
     _json(metrics, folder / "metrics.json")
     write_rows(metrics["curve"], folder / "curve.csv")
     if not going_on and len(result.rounds) == 1:
@@ -173,7 +177,7 @@ def _dataset(result: Repair, folder: Path) -> None:
     """Which of train were removed, relabelled and kept."""
     folder.mkdir()
     train = result.given["train"]
-    given, ids = labels(train), train.examples.own().get("id")
+    given, ids = labels(train), train.examples.names()
     said = labels(train[result.removed], result.after)
     rows = [{"index": i, "id": i if ids is None else ids[i], "given": _cell(g)} for i, g in enumerate(given)]
     gone = set(result.removed.tolist())

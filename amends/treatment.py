@@ -67,13 +67,13 @@ def treat(
 ) -> nn.Module:
     """A copy of the model that has forgotten the causes.
 
-    `causes` are positions in train or a mask over it. Deletion without an optimum is guarded: it
-    goes no further than `remaining` (or what is kept of train) allows, and if `failures` are given
-    it ends where most of them are right. They are learned from only by a method that says so.
+    `causes` are positions in train, a mask over it, or a table such as `result.causes`. Deletion without an
+    optimum is guarded: it goes no further than `remaining` (or what is kept of train) allows, and if `failures`
+    are given it ends where most of them are right. They are learned from only by a method that says so.
     """
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
     data = given["train"]
-    at = indices(causes, len(data))
+    at = indices(causes, len(data), data.examples.names())
     with Progress.shown(progress) as shown:
         if method is None or isinstance(method, Default):
             method = (method or Default()).treating(whole(seed), len(data))

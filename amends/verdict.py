@@ -17,10 +17,12 @@ from amends.evaluation import (
     class_targets,
     confusion,
     interval,
+    interval_together,
     labels,
     mcnemar,
     overall,
     paired,
+    paired_together,
     right,
 )
 from amends.factor import Factor
@@ -112,16 +114,24 @@ class Judging:
         r = None if rest is None else Judged(right(rest, start), right(rest, after))
         sets = {"query": q, "holdout": h} | ({} if r is None else {"remaining": r})
         sets = {name: s for name, s in sets.items() if len(s.before)}
+        all_failed = every if len(every.before) else q
+        parts = [(1.0, all_failed)] if r is None or not len(r.before) else [
+            (self.share, all_failed), (1 - self.share, r)
+        ]  # fmt: skip
+        fixed, broken = (sum(n) for n in zip(*((p.fixed, p.broken) for _, p in parts), strict=True))
         return {
             "query": q.summary,
             "holdout": h.summary,
             "remaining": None if r is None else r.summary,
-            "overall": overall(every if len(every.before) else q, r, self.failures, self.right_ones),
+            "overall": overall(all_failed, r, self.failures, self.right_ones),
             "fixed": h.fixed,
             "newly_broken": 0 if r is None else r.broken,
-            "intervals": {name: interval(float(s.after.mean()), len(s.after)) for name, s in sets.items()},
-            "changes": {name: paired(s.before, s.after, seed) for name, s in sets.items()},
-            "p_values": {name: mcnemar(s.fixed, s.broken) for name, s in sets.items()},
+            "intervals": {name: interval(float(s.after.mean()), len(s.after)) for name, s in sets.items()}
+            | {"overall": interval_together(parts)},
+            "changes": {name: paired(s.before, s.after, seed) for name, s in sets.items()}
+            | {"overall": paired_together(parts, seed)},
+            "p_values": {name: mcnemar(s.fixed, s.broken) for name, s in sets.items()}
+            | {"overall": mcnemar(fixed, broken)},
             "fixed_at": np.flatnonzero(~h.before & h.after).tolist(),
             "broken_at": [] if r is None else np.flatnonzero(r.before & ~r.after).tolist(),
         }

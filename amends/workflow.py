@@ -15,19 +15,21 @@ from amends.errors import BadInput, RunMismatch, first_line
 from amends.job import Job
 from amends.plan import loss_allowed, removal
 from amends.prepare import prepare
-from amends.runs import DONE, GONE, Run, add_to_folder, locked, write_folder
+from amends.runs import DONE, GONE, Run, add_to_folder, locked, occupied, write_folder
 from amends.store import RULE, Origin, go_on, read_identified, write_found, write_repair, write_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FIRST_HALF = ("run.toml", "identified", "causes.csv", "causes.parquet", "failures.csv")
 
-def identify_into(job: Job, out: Path, progress: bool | None) -> Run:
-    """The first half of a repair, as a run folder a person can look through."""
+
+def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list[str]]:
+    """The first half of a repair, as a run folder a person can look through, and what to look at first."""
     free(out)
     found = search(job.loaded.model, job.train, job.failures, job.remaining, **job.searching, progress=progress)
     write_folder(out, lambda made: write_found(found, found.given, _origin(job, out.name), made))
-    return Run.open(out)
+    return Run.open(out), found.warnings
 
 
 def repair_into(job: Job, out: Path, progress: bool | None, picked: np.ndarray | None = None) -> Repair:
@@ -39,7 +41,7 @@ def repair_into(job: Job, out: Path, progress: bool | None, picked: np.ndarray |
         write_folder(out, lambda made: write_repair(result, _origin(job, out.name), made))
         return result
     _check(job)
-    run = resumable(out, job) if out.exists() else identify_into(job, out, progress)
+    run = resumable(out, job) if occupied(out) else identify_into(job, out, progress)[0]
     return _gone_on(run, job, picked, run.causes(), progress)
 
 
@@ -104,13 +106,17 @@ def _check(job: Job) -> None:
 
 
 def free(out: Path) -> None:
-    """Known before anything is computed: nothing is in the way."""
-    if out.exists():
+    """Known before anything is computed: nothing is in the way, and there it can be written."""
+    if occupied(out):
         raise BadInput(f"the folder exists; {out}; choose another with -o, or remove it with amends runs rm")
+    with locked(out):
+        pass
 
 
 def resumable(out: Path, job: Job) -> Run:
     """An unfinished run of the same recipe."""
+    if not (out / "run.toml").exists():
+        raise RunMismatch(f"it holds something that is no run; {out}; choose another folder with -o")
     run = Run.open(out)
     if run.state == DONE:
         raise BadInput(f"the run is finished; {out}; choose another folder with -o, or remove it with amends runs rm")
@@ -157,7 +163,7 @@ def _rule(job: Job, rule: str) -> str:
     return f"{rule}; found by the method {method}"
 
 
-def _copied(run: Run, made: Path, names: Sequence[str] = ("run.toml", "identified", "causes.csv", "causes.parquet")):
+def _copied(run: Run, made: Path, names: Sequence[str] = FIRST_HALF):
     """A search as it was when it was made, without what was done with it since."""
     for name in names:
         source = run.folder / name

@@ -198,7 +198,7 @@ CASES = {
         REPAIR, 2, "keep.k",
     ),
     "a run folder that is taken": (
-        lambda f: (f / "runs").mkdir() or (f / "runs/mine").write_text("x"), [*REPAIR, "-o", "runs"], 3, "no run.toml",
+        lambda f: (f / "runs").mkdir() or (f / "runs/mine").write_text("x"), [*REPAIR, "-o", "runs"], 3, "no run",
     ),
     "a file for a run folder": (write("taken", "x"), [*REPAIR, "-o", "taken"], 2, "taken"),
     "a run that is not there": (nothing, ["treat", "runs/none"], 2, "no such run; runs/none"),

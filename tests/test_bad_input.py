@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -11,6 +12,7 @@ from torch import nn
 import amends
 from amends.cli.app import code_of, run
 from amends.errors import BadInput, NonFinite
+from amends.prepare import prepare
 
 
 def model(classes=3):
@@ -259,3 +261,67 @@ def test_debug_shows_the_traceback(command, capsys):
     assert "Traceback" not in capsys.readouterr().err
     assert run(["demo", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+# --- sets that do not go together ------------------------------------------------------------------------
+
+
+def table(columns="abcd", seed=0):
+    x, y = data(30, seed)
+    return pd.DataFrame({c: x[:, i % 4] for i, c in enumerate(columns)} | {"label": y})
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("abdc", "its columns are in another order; failures; give the columns of train, in its order"),
+        ("abc", "there is no column d; failures; give the columns of train"),
+        ("abcx", "there is no column d; failures"),
+        ("abcdx", "column x is not in train; failures"),
+    ],
+)
+def test_columns_are_those_of_train(columns, said):
+    """A model takes columns by their place; a table that has others would be read as something else."""
+    with pytest.raises(BadInput, match=said):
+        amends.identify(model(), table(), table(columns, seed=1), method=amends.methods.grad_dot())
+
+
+def test_classes_are_those_of_train_by_name(tmp_path):
+    """A set that lacks a class gives the others lower numbers."""
+
+    def named(names, seed):
+        frame = table(seed=seed)
+        frame = frame.assign(label=[names[k] for k in frame["label"]]).query("label != ''")
+        frame.to_csv(tmp_path / "set.csv", index=False)
+        return frame["label"].tolist(), amends.data.read(tmp_path / "set.csv")
+
+    _, train = named(("no", "yes", "maybe"), 0)
+    words, some = named(("no", "yes", ""), 1)
+    assert (train.classes, some.classes) == (("maybe", "no", "yes"), ("no", "yes"))
+    given = prepare(model(), None, None, 8, train=train, failures=some)["failures"].examples
+    assert given.classes == train.classes
+    assert [train.classes[k] for k in given.y.tolist()] == words
+    with pytest.raises(BadInput, match=r"class never is not that of train \(maybe, no, yes\); failures; give the same"):
+        prepare(model(), None, None, 8, train=train, failures=named(("no", "yes", "never"), 1)[1])
+
+
+class Bag(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.EmbeddingBag(30, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.out(self.words(x))
+
+
+def test_a_layer_without_second_derivatives_leaves_the_members_that_need_none():
+    torch.manual_seed(0)
+    net = Bag()
+    x = torch.randint(0, 30, (90, 5))
+    y = net(x).argmax(1)
+    sets = (x[:40], y[:40]), (x[40:60], (y[40:60] + 1) % 3), (x[60:], y[60:])
+    heard = {h.name: h for h in amends.identify(net, *sets[:2], remaining=sets[2]).heard}
+    assert "no such derivative" in heard["linear"].refused
+    assert heard["ewc"].refused == ""
+    with pytest.raises(BadInput, match="model; choose ewc or functional"):
+        amends.identify(net, *sets[:2], method=amends.methods.grad_dot())

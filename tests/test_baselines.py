@@ -25,12 +25,6 @@ from tests.conftest import classification, factor, regression
 from tests.exact import logistic
 
 
-@pytest.fixture(autouse=True)
-def _one_thread(_threads):
-    """Hundreds of small products: two threads would wait for each other on a busy machine."""
-    torch.set_num_threads(1)
-
-
 def small_network(seed=0, inputs=3, hidden=4, classes=3, likelihood=None):
     torch.manual_seed(seed)
     layers = nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, classes)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,8 +27,8 @@ from amends.runs import Run, locked, write_folder
 from tests.projects import amends, digits_project, heeding
 
 DONE = {
-    "causes.csv", "causes.parquet", "curve.csv", "dataset", "identified", "looks.json", "metrics.json", "repaired",
-    "report.html", "run.toml",
+    "causes.csv", "causes.parquet", "curve.csv", "dataset", "failures.csv", "identified", "looks.json", "metrics.json",
+    "repaired", "report.html", "run.toml",
 }  # fmt: skip
 
 
@@ -248,6 +249,88 @@ def test_changed_data_or_weights_do_not_go_on(project, identified, capsys):
             assert "not what this run was made with" in capsys.readouterr().err
         finally:
             (project / name).write_bytes(kept)
+
+
+def test_what_a_repair_would_refuse_is_found_by_check(capsys):
+    for line, said in {
+        "holdout = 3": "holdout is 3", "fraction = -1": "the share is -1.0", "fraction = 1.0": "all of train",
+        "floor = 7": "floor is 7", "top = 100000": "k is 100000", 'group = "a→b"': "no failure is in the group 'a→b'",
+    }.items():  # fmt: skip
+        config = Path("amends.toml").read_text()
+        Path("odd.toml").write_text(f"{config}\n{'' if '[repair]' in config else '[repair]'}\n{line}\n")
+        assert amends("check", "odd.toml") == 2, line
+        assert said in capsys.readouterr().err
+
+
+def test_an_empty_folder_is_no_obstacle_and_another_one_is(project, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert amends("identify", "--method", "grad_dot", "-q", "-o", tmp_path / "empty") == 0
+    assert (tmp_path / "empty/causes.csv").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes").write_text("mine")
+    assert amends("repair", "-q", "-o", tmp_path / "mine") == 3
+    assert "it holds something that is no run" in capsys.readouterr().err
+
+
+def test_where_nothing_can_be_written_is_known_before_anything_is_computed(project, monkeypatch, capsys):
+    monkeypatch.setattr("amends.workflow.search", None)  # would be called
+    Path("a file").write_text("")
+    assert amends("identify", "-q", "-o", "a file/run") == 5
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.endswith("; choose another folder\n")
+
+
+def test_one_damaged_run_does_not_hide_the_others(repaired, tmp_path, capsys):
+    for name in ("fine", "torn"):
+        shutil.copytree(repaired, tmp_path / name)
+    (tmp_path / "torn/metrics.json").write_text("{")
+    assert amends("runs", "ls", tmp_path, "--json") == 0
+    told = capsys.readouterr()
+    assert [row["run"] for row in json.loads(told.out)] == [str(tmp_path / "fine")]
+    assert "warning: damaged" in told.err
+
+
+def test_failures_are_listed_with_the_row_they_stand_in(repaired, project):
+    rows = pd.read_csv(repaired / "failures.csv", keep_default_na=False)
+    metrics = json.loads((repaired / "metrics.json").read_text())
+    with np.load(project / "evaluation.npz") as held:
+        assert rows["given"].tolist() == held["y"][rows["row"]].tolist()
+    assert (rows["given"] != rows["predicted"]).all()
+    parts = rows["part"].value_counts()
+    assert (parts["query"], parts["holdout"]) == (metrics["query"]["n"], metrics["holdout"]["n"])
+    fixed = rows.query("part == 'holdout' and predicted_after == given")["index"].tolist()
+    assert fixed == sorted(metrics["fixed_at"])
+    assert rows.query("suspect == 'yes'")["index"].tolist() == metrics["suspects"]
+
+
+def test_a_search_says_which_failures_look_wrong_themselves(identified):
+    rows = pd.read_csv(identified / "failures.csv", keep_default_na=False)
+    assert set(rows.columns) == {"id", "index", "part", "group", "suspect", "row"}
+    assert set(rows.query("suspect == 'yes'")["part"]) <= {"query"}
+
+
+def test_right_examples_are_taken_from_the_evaluation_where_failures_have_a_file(project, tmp_path, capsys):
+    with np.load(project / "evaluation.npz") as held:
+        np.savez(tmp_path / "failures.npz", x=held["x"][:90], y=held["y"][:90])
+    config = (project / "amends.toml").read_text().replace('path = "', f'path = "{project}/')
+    config = config.replace('weights = "', f'weights = "{project}/')
+    (tmp_path / "my_model.py").write_text((project / "my_model.py").read_text())
+    (tmp_path / "amends.toml").write_text(config + '\n[failures]\npath = "failures.npz"\n')
+    assert amends("check", tmp_path / "amends.toml", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["sets"]["failures"]["n"] == 90
+    assert said["sets"]["remaining"]["n"] == 423
+    assert said["notes"] == ["13 of the 90 failures named are predicted right by this model"]
+
+
+def test_a_bad_label_is_looked_for_in_the_set_it_is_in(project, tmp_path, capsys):
+    with np.load(project / "evaluation.npz") as held:
+        np.savez(tmp_path / "evaluation.npz", x=held["x"], y=held["y"] + 5)
+    config = (project / "amends.toml").read_text().replace("evaluation.npz", f"{tmp_path}/evaluation.npz")
+    (project / "bad.toml").write_text(config)
+    assert amends("check", "bad.toml") == 2
+    assert "; evaluation[" in capsys.readouterr().err
 
 
 def test_the_curve_of_a_large_model_has_one_control_at_random(identified, monkeypatch, capsys):

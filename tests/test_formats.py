@@ -46,6 +46,9 @@ def test_image_folder(tmp_path):
     root = folder(tmp_path)
     (root / "one" / "notes.txt").write_text("no image")
     (root / "one" / ".hidden.png").write_text("no image")
+    (root / "empty").mkdir()
+    (root / "__MACOSX").mkdir()
+    (root / "__MACOSX" / "._000.png").write_text("no image")
     found = read(root, gray=True)
     order = sorted(range(N), key=lambda i: f"{NAMES[LABELS[i]]}/{'more/' if i % 2 else ''}{i:03}.png")
     assert found.classes == tuple(sorted(NAMES))
@@ -56,6 +59,21 @@ def test_image_folder(tmp_path):
     same(given, FLOATS[order], LABELS[order])
     assert read(root).x.shape == (N, 3, 8, 8)  # colour unless told otherwise
     assert read(root, gray=True, size=(4, 6)).x.shape == (N, 1, 4, 6)
+
+
+def test_numbers_that_are_names_of_classes_are_taken_by_name(tmp_path):
+    pd.DataFrame({"a": [0.1, 0.2, 0.3], "label": [0, 1, 1]}).to_csv(tmp_path / "t.csv", index=False)
+    assert read(tmp_path / "t.csv", classes=["1", "0"]).y.tolist() == [1, 0, 0]
+    assert read(tmp_path / "t.csv", classes=["cat", "dog"]).y.tolist() == [0, 1, 1]
+
+
+def test_a_word_in_a_column_of_numbers_is_named(tmp_path):
+    """Left out, the column would be missed by the model alone."""
+    frame = pd.DataFrame({"a": range(40), "b": [*map(str, range(39)), "abc"], "label": [0, 1] * 20})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(BadInput, match=r"column b holds 'abc'; .*t.csv row 39; give numbers, or name the inputs"):
+        read(tmp_path / "t.csv")
+    assert read(tmp_path / "t.csv", features=["a"]).x.shape == (40, 1)
 
 
 def test_image_folder_with_splits(tmp_path):

@@ -203,3 +203,12 @@ def test_a_set_to_keep_may_be_asked_to_be_right_to_a_share(planted, result):
 def test_whether_to_learn_is_yes_or_no(planted, learn):
     with pytest.raises(BadInput, match=r"learn is .*; learn; give True, False, or None"):
         amends.repair(*planted[:4], learn=learn)
+
+
+def test_few_right_examples_are_warned_of(planted, result):
+    net, train, failures, (x, y) = planted[:4]
+    for number, warned in ((38, True), (40, False)):
+        at = torch.arange(number)
+        found = amends.repair(net, train, failures, (x[at], torch.zeros_like(y[at])), **cheaply(result, learn=False))
+        said = f"{number // 2} right examples judge what worked, too few to be sure; remaining; give 40 or more"
+        assert (said in found.metrics["warnings"]) == warned

@@ -23,6 +23,7 @@ from amends.errors import BadInput, NotConverged
 from amends.evaluation import harmed, paired
 from amends.plan import suspects_of
 from amends.prepare import prepare
+from amends.selection import indices
 from tests.worlds import QUICK, TRAIN, TRAINED, digits, learned, lines, planted_digits, right, sorted_out
 
 
@@ -193,7 +194,24 @@ def test_the_numbers_are_those_of_the_model_handed_back(judged, result):
         assert 0 <= low <= after.mean() <= high <= 1
         low, high = metrics["changes"][name]
         assert low <= after.mean() - before.mean() <= high
-    assert set(metrics["p_values"]) == set(metrics["changes"]) == set(metrics["intervals"]) == {*judged, "query"}
+    told = {*judged, "query", "overall"}
+    assert set(metrics["p_values"]) == set(metrics["changes"]) == set(metrics["intervals"]) == told
+
+
+def test_the_whole_has_an_interval_too(judged, result):
+    """Failures and right examples are drawn apart, and weigh as they were given."""
+    metrics, rng = result.metrics, np.random.default_rng(5)
+    share = 77 / 500
+    moved = np.zeros(4000)
+    for weight, name in ((share, "holdout"), (1 - share, "remaining")):
+        _, before, after = judged[name]
+        drawn = rng.integers(len(before), size=(4000, len(before)))
+        moved += weight * (after.astype(float) - before)[drawn].mean(1)
+    assert metrics["changes"]["overall"] == pytest.approx(np.percentile(moved, [2.5, 97.5]), abs=0.005)
+    low, high = metrics["intervals"]["overall"]
+    assert low < metrics["overall"]["after"] < high
+    fixed, broken = metrics["fixed"], metrics["newly_broken"]
+    assert metrics["p_values"]["overall"] == pytest.approx(stats.binomtest(fixed, fixed + broken).pvalue)
 
 
 def test_what_was_fixed_and_broken_is_named(judged, result):
@@ -383,6 +401,24 @@ def test_causes_of_one_model_are_forgotten_by_another(planted, result):
     control = amends.treat(retrained, train, causes=[])
     assert right(treated, failures).mean() > right(control, failures).mean() + 0.2
     assert same_weights(treated, amends.treat(retrained, train, causes=result.removed))
+
+
+def test_a_table_of_causes_finds_them_by_id_wherever_they_stand(planted, result):
+    """In the order of another day, without one that somebody decided to keep."""
+    net, (x, y) = planted[0], planted[1]
+    names = np.array([f"case {i}" for i in range(TRAIN)], dtype=object)
+    table = result.causes.assign(id=names[result.causes["index"]])
+    table.loc[0, "decision"] = "keep"
+    order = np.random.default_rng(1).permutation(TRAIN)
+    moved = amends.data.Records(x[order], y[order], {"id": names[order]})
+    wanted = np.flatnonzero(np.isin(order, table["index"][1:]))
+    assert indices(table, TRAIN, names[order]).tolist() == wanted.tolist()
+    forgotten = amends.treat(net, moved, causes=table)
+    assert same_weights(forgotten, amends.treat(net, moved, causes=wanted))
+    with pytest.raises(BadInput, match="no training example has the id 'case 400'; causes; give a table made of"):
+        amends.treat(net, moved, causes=table.assign(id="case 400"))
+    plain = result.causes.drop(columns="decision")
+    assert indices(plain, TRAIN, names).tolist() == sorted(result.removed), "without ids of its own: by position"
 
 
 # --- learning from the query ---------------------------------------------------------------------------------

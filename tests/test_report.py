@@ -180,7 +180,7 @@ def test_the_dumbbells_are_where_the_shares_are(page, result):
         assert at["before"] == pytest.approx(2 + 96 * m[name]["before"], abs=0.01)
         assert at["after"] == pytest.approx(2 + 96 * m[name]["after"], abs=0.01)
         spans = page.all("line", svg, class_="interval")
-        assert len(spans) == (name != "overall")
+        assert len(spans) == 1
         assert all(float(s[1]["x1"][:-1]) <= at["after"] <= float(s[1]["x2"][:-1]) for s in spans)
 
 

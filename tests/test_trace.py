@@ -30,12 +30,6 @@ from tests.conftest import classification, factor, regression
 from tests.exact import logistic
 
 
-@pytest.fixture(autouse=True)
-def _threads():
-    """One: these runs are thousands of steps too small to share."""
-    torch.set_num_threads(1)
-
-
 def axes(copies=1):
     """Each example is about one weight alone, so that every Hessian is diagonal; and h, and the optimum."""
     size = torch.tensor([1.0, 1.1, 0.9, 1.2, 1.0, 1.25], dtype=torch.float64)

@@ -28,12 +28,13 @@ def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose
     out = out or next_free("identify")
     free(out)
     job = load_job(config, options_of(options), verbose)
-    run = identify_into(job, out, not quiet)
+    run, warnings = identify_into(job, out, not quiet)
     frame = run.causes()
     if as_json:
         first = frame.head(20).to_dict("records")
         heard = run.json("identified/heard.json")
         print_json({"run": str(out), "train": len(job.train), "failures": len(job.failures),
-                    "harmful": harmful(frame), "identified_with": heard, "causes": first})  # fmt: skip
+                    "harmful": harmful(frame), "identified_with": heard, "warnings": warnings,
+                    "causes": first})  # fmt: skip
     else:
-        show_identified(frame, out)
+        show_identified(frame, out, warnings)

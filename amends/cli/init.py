@@ -26,4 +26,7 @@ def init(config: Path, source: Path | None, as_json: bool) -> None:
         return
     filled = ", ".join(f"[{table}] {', '.join(keys)}" for table, keys in found.items())
     click.echo(f"Written to {config}. {f'Filled in: {filled}.' if filled else 'Nothing is filled in yet.'}")
-    click.echo(f"Next: fill in [model], [train] and [evaluation], then run: amends check {config}")
+    if found.get("data", {}).get("format") in ("csv", "parquet") and "label" not in found["data"]:
+        click.echo(f"Which column of {source} holds the labels was not clear: name it with label in [data].")
+    missing = " and ".join(f"[{table}]" for table in ("model", "train", "evaluation") if table not in found)
+    click.echo(f"Next: fill in {missing}, then run: amends check {config}")

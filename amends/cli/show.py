@@ -52,10 +52,12 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
     return 1 if missed else 0
 
 
-def show_identified(frame: pd.DataFrame, out: Path) -> None:
+def show_identified(frame: pd.DataFrame, out: Path, warnings: Sequence[str] = ()) -> None:
     console = _console()
     show_causes(frame, console=console)
     console.print(f"{harmful(frame)} of {len(frame)} stand against the failures to some degree; the first ones most.\n")
+    for warning in warnings:
+        console.print(f"warning: {warning}\n", markup=False)
     console.print(f"Written to {out}/. Look at report.html or causes.csv, then, for example:")
     console.print(f"  amends curve {out}             how many to remove, beside both controls")
     console.print(f"  amends treat {out} --approved  after writing remove into the column decision")

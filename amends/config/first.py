@@ -146,7 +146,7 @@ def _table(source: Path, where: str) -> dict[str, dict[str, Any]]:
         kind = "csv"
     else:
         raise BadInput(f"a .{kind} file; {source}; give a Hugging Face directory, an image folder, a CSV or parquet")
-    return {"data": {"format": kind, **_columns(columns, source)}, "train": {"path": where}}
+    return {"data": {"format": kind, **_columns(columns)}, "train": {"path": where}}
 
 
 def _is_number(value: str) -> bool:
@@ -157,13 +157,11 @@ def _is_number(value: str) -> bool:
     return True
 
 
-def _columns(columns: dict[str, bool], source: Path) -> dict[str, Any]:
-    """Which column is what, from names and whether they hold numbers."""
+def _columns(columns: dict[str, bool]) -> dict[str, Any]:
+    """Which column is what, from names and whether they hold numbers; where nothing tells, a person has to."""
     low = {name.lower(): name for name in columns}
     label = next((low[n] for n in LABELS if n in low), None)
-    if label is None:
-        raise BadInput(f"no label column among {', '.join(columns)}; {source}; name it one of {', '.join(LABELS)}")
-    found: dict[str, Any] = {"label": label}
+    found: dict[str, Any] = {} if label is None else {"label": label}
     if "id" in low:
         found["id"] = low["id"]
     text = next((low[n] for n in TEXTS if n in low), None)
@@ -173,6 +171,6 @@ def _columns(columns: dict[str, bool], source: Path) -> dict[str, Any]:
         found["text"] = text
     elif image is not None:
         found["image"] = image
-    elif numbers:
+    elif numbers and label is not None:
         found["features"] = numbers
     return found

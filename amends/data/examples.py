@@ -58,6 +58,11 @@ class Examples:
         at = self.rows.cpu().numpy()
         return {name: values[at] for name, values in self.columns.items()}
 
+    def names(self) -> np.ndarray | None:
+        """What the user knows each of them under: the column `id`, or `path` where there is none."""
+        own = self.own()
+        return own.get("id", own.get("path"))
+
     def anew(self, seed: int) -> Examples:
         """With inputs drawn from the training view, where there is one; targets stay what they are here."""
         if self.training is None:

@@ -61,6 +61,8 @@ def _classes(values: np.ndarray, raw: Raw, asked: Asked) -> tuple[np.ndarray, tu
         )
     indices = numbers.astype(np.int64)
     known = raw.classes or asked.classes
+    if not raw.classes and {str(i) for i in np.unique(indices)} <= set(known):  # numbers that are names
+        return _named(indices, raw, known)
     outside = np.flatnonzero((indices < 0) | (indices >= len(known) if known else False))
     if len(outside):
         expected = f"0 to {len(known) - 1}" if known else "0 or more"

@@ -15,29 +15,36 @@ SPLITS = ("train", "test", "val", "valid", "validation", "dev", "eval")
 
 def images(folder: Path, asked: Asked) -> Raw:
     """Classes are the folders' names, sorted or as given; the order is by class, then by path, both sorted
-    as text. Files below a class count for it; hidden files and those without an image's ending do not."""
+    as text. Files below a class count for it; hidden files, those without an image's ending and folders
+    without any image do not."""
     asked.refuse(folder, "label", "image", "text", "features", "id")
     if not folder.is_dir():
         raise BadInput(f"an image folder is a folder; {folder}; give the one that holds a folder for each class")
-    below = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    below = _folders(folder)
     if asked.split is not None or (below and all(name in SPLITS for name in below)):
         folder = folder / split_of(asked.split, below, folder)
-        below = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+        below = _folders(folder)
     if not below:
         raise BadInput(f"no folder for any class; {folder}; put the images of each class into a folder of its name")
-    classes = asked.classes or tuple(below)
-    found: list[Path] = []
-    labels: list[int] = []
-    for name in below:
-        inside = [p for p in (folder / name).rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file()]
-        inside = sorted(p for p in inside if not any(part.startswith(".") for part in p.relative_to(folder).parts))
-        if inside and name not in classes:
-            raise BadInput(f"the folder {name} is no class; {folder}; {nearest(name, classes)}")
-        found += inside
-        labels += [classes.index(name)] * len(inside)
-    if not found:
+    inside = {name: files for name in below if (files := _images(folder / name))}
+    if not inside:
         raise BadInput(f"no image; {folder}; files end in {', '.join(SUFFIXES)}")
+    classes = asked.classes or tuple(inside)
+    for name in inside:
+        if name not in classes:
+            raise BadInput(f"the folder {name} is no class; {folder}; {nearest(name, classes)}")
+    found = [p for files in inside.values() for p in files]
+    labels = [classes.index(name) for name, files in inside.items() for _ in files]
     paths = np.array([p.relative_to(folder).as_posix() for p in found], dtype=object)
     return Raw(
         IMAGE, found, np.array(labels), str(folder), {"path": paths}, tuple(classes), call=lambda i: str(found[i])
     )
+
+
+def _folders(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+def _images(folder: Path) -> list[Path]:
+    inside = (p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    return sorted(p for p in inside if not any(part.startswith(".") for part in p.relative_to(folder).parts))

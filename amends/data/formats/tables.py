@@ -16,6 +16,7 @@ from amends.errors import BadInput, first_line
 
 Table = Mapping[str, np.ndarray]
 IMAGES = ("image", "img", "image_path", "path", "file", "file_name", "filename")
+STRAY = 0.05  # share of the cells that may be words in what is meant for a column of numbers
 TEXTS = ("text", "sentence", "review", "question", "content", "document", "prompt")
 
 
@@ -103,7 +104,7 @@ def raw(table: Table, path: Path, asked: Asked, features: Mapping[str, Any] | No
     if asked.id is not None:
         columns["id"] = table[column(asked.id, "id")]
     named = (features or {}).get(labels[0], {}) if labels else {}
-    classes = tuple(named["names"]) if named.get("_type") == "ClassLabel" else asked.classes
+    classes = tuple(named["names"]) if named.get("_type") == "ClassLabel" else ()
     several = asked.target == "labels"
     return Raw(
         kind,
@@ -144,11 +145,23 @@ def _inputs(table: Table, path: Path, asked: Asked, left: list[str], column: Any
         return [image], IMAGE
     text = next((c for c in TEXTS if c in left and _is_text(table[c])), None)
     numbers = [c for c in left if _is_numeric(table[c]) and c not in (*IDS, asked.id)]
+    for c in left if numbers and text is None else ():
+        _nearly_numbers(table[c], c, path)
     if text is not None and (asked.encoded or not numbers):
         return [text], TEXT
     if not numbers:
         raise BadInput(f"no inputs among {', '.join(left) or 'no columns'}; {path}; name them: image, text or features")
     return numbers, ROW
+
+
+def _nearly_numbers(column: np.ndarray, name: str, path: Path) -> None:
+    """A column of numbers that a word or two would take out of the inputs."""
+    if _is_numeric(column) or _is_nested(column) or name in IDS:
+        return
+    odd = [i for i, v in enumerate(column) if not _is_number(v)]
+    if 0 < len(odd) <= len(column) * STRAY:
+        word = column[odd[0]]
+        raise BadInput(f"column {name} holds {word!r}; {path} row {odd[0]}; give numbers, or name the inputs: features")
 
 
 def _values(table: Table, used: list[str], kind: str, path: Path) -> Any:
