@@ -22,7 +22,7 @@ from amends.methods import Default, Method, Scorer
 from amends.neighbours import duplicates
 from amends.params import Params
 from amends.plan import Plan, Round, least_of, loss_allowed, others, removal, suspects_of, together, treatment_of
-from amends.prepare import entry, prepare, whole
+from amends.prepare import entry, needed, prepare, whole
 from amends.progress import Progress
 from amends.search import alike
 from amends.verdict import TELLING, Keep
@@ -149,7 +149,9 @@ def repair(
     sets = {f"keep[{name!r}]": k for name, k in (keep.items() if isinstance(keep, Mapping) else enumerate(keep))}
     kept = {name: least_of(name, k) for name, k in sets.items()}
     named = {name: k.data if isinstance(k, Keep) else k for name, k in sets.items()}
-    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining, **named)
+    given = prepare(
+        model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining, **named
+    )
     seed = whole(seed)
     failed, start = given["failures"], given["train"].network.params
     wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
@@ -225,7 +227,7 @@ class Found:
     @property
     def warnings(self) -> list[str]:
         """What a person should look at before anything is removed."""
-        return list(_of_suspects(self.suspects, len(self.query), self.given["failures"]))
+        return list(_of_suspects(self.suspects, len(self.query), self.given["failures"], "failures.csv"))
 
     def frame(self) -> pd.DataFrame:
         """All of train, most harmful first; `conflicts_with` holds positions in the given failures."""
@@ -254,7 +256,7 @@ def search(
 ) -> Found:
     """The first half of `repair` alone: what judges stays unread, so that a repair can go on from here
     with `identify_with=found.influence.identified` and the same seed, holdout and groups."""
-    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
+    given = prepare(model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining)
     wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
     _, asked = cuts(given, wanted, holdout, whole(seed))
     if len(asked) > 1:
@@ -276,12 +278,11 @@ def _warnings(cut: Cut, remaining: bool) -> Iterator[str]:
         )
 
 
-def _of_suspects(suspects: np.ndarray, query: int, failed: Factor) -> Iterator[str]:
+def _of_suspects(suspects: np.ndarray, query: int, failed: Factor, where: str = "metrics['suspects']") -> Iterator[str]:
     if len(suspects):
         names = failed.examples.names()
         known = "" if names is None else f" ({names[suspects[0]]})"
         yield (
             f"{len(suspects)} of the {query} failures searched with seem to have a wrong label themselves, "
-            f"failures[{suspects[0]}]{known} for one; metrics['suspects']; mend or drop them, and look at the "
-            "others too"
+            f"failures[{suspects[0]}]{known} for one; {where}; mend or drop them, and look at the others too"
         )

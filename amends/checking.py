@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -67,8 +68,24 @@ def checked(job: Job) -> dict[str, Any]:
         "batch": {"n": len(batch), "forward_s": forward, "backward_s": backward},
         "memory": {"data_mb": sum(map(_bytes, given.values())) / 2**20, "peak_mb": _peak(network.device)},
         "estimate": _time(_guess(given, backward / len(batch), job.config)),
-        "notes": list(job.notes),
+        "notes": [*job.notes, *_overlap(given)],
     }
+
+
+def _overlap(given: dict[str, Factor]) -> Iterator[str]:
+    """Held-out examples that are in train as well: what is judged with them is judged with what was learned."""
+    known = set(_digests(given["train"]))
+    for name, data in given.items():
+        both = sum(digest in known for digest in _digests(data)) if name != "train" else 0
+        if both:
+            yield f"{both} of the {len(data)} examples of {name} are in train too, label and all"
+
+
+def _digests(data: Factor) -> Iterator[bytes]:
+    for _, x, y, _ in data.tiles():
+        parts = [leaf.cpu().contiguous().numpy().reshape(len(y), -1) for leaf in (*leaves(x), y)]
+        for row in zip(*parts, strict=True):
+            yield hashlib.blake2b(b"".join(part.tobytes() for part in row), digest_size=16).digest()
 
 
 def _seconds(batch: Factor) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from amends.methods import scores as scores_from_elsewhere
 from amends.methods.base import Score
 from amends.params import LARGE, Params, count, flatten, plus
 from amends.posteriors import Gaussian, Point, Posterior
-from amends.prepare import entry, prepare, whole
+from amends.prepare import entry, needed, prepare, whole
 from amends.progress import Progress
 from amends.ratio import first_order
 from amends.selection import fraction, positive, top
@@ -181,7 +181,7 @@ def identify(
     `remaining` are held-out examples the model gets right. `method` may also be scores from
     elsewhere, one for each training example. The model and the data stay as they are.
     """
-    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
+    given = prepare(model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining)
     with Progress.shown(progress) as shown:
         return identified(given["train"], given["failures"], given.get("remaining"), method, whole(seed), shown)
 

@@ -28,6 +28,8 @@ def prepare(model: Any, likelihood: Any, device: Any, batch_size: int, **sets: A
     """A factor for each set that is not None, by name. The model may be anything `module_of` opens."""
     if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
         raise BadInput(f"batch_size is {batch_size!r}; batch_size; give a whole number of 1 or more")
+    if sets.get("train", ...) is None:
+        raise BadInput("there is nothing; train; give labelled examples")
     opened = module_of(model, likelihood)
     network = replace(Network.of(opened.module, as_likelihood(opened.likelihood), device), opened=opened)
     accepts = set(inspect.signature(opened.innermost.forward).parameters)
@@ -43,6 +45,13 @@ def prepare(model: Any, likelihood: Any, device: Any, batch_size: int, **sets: A
         name: Factor.of(network, data.to(network.device) if resident else data, int(batch_size))
         for name, data in given.items()
     }
+
+
+def needed(failures: Any) -> Any:
+    """BadInput unless there are some."""
+    if failures is None:
+        raise BadInput("there is nothing; failures; give labelled examples")
+    return failures
 
 
 def _same_columns(data: Examples, first: Examples) -> None:

@@ -263,6 +263,12 @@ def test_debug_shows_the_traceback(command, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_what_is_not_there_is_named():
+    for sets in ((None, data()), (data(), None)):
+        with pytest.raises(BadInput, match=r"there is nothing; (train|failures); give labelled examples"):
+            amends.repair(model(), *sets)
+
+
 # --- sets that do not go together ------------------------------------------------------------------------
 
 

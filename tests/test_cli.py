@@ -251,6 +251,17 @@ def test_changed_data_or_weights_do_not_go_on(project, identified, capsys):
             (project / name).write_bytes(kept)
 
 
+def test_held_out_examples_that_were_learned_from_are_pointed_out(project, tmp_path, capsys):
+    with np.load("train.npz") as learned, np.load("evaluation.npz") as held:
+        both = {k: np.concatenate([held[k], learned[k][:20]]) for k in ("x", "y")}
+    np.savez("both.npz", **both)
+    Path("both.toml").write_text(Path("amends.toml").read_text().replace("evaluation.npz", "both.npz"))
+    assert amends("check", "both.toml", "--json") == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert sum(int(note.split(" of the ")[0]) for note in notes) == 20
+    assert all(note.endswith("are in train too, label and all") for note in notes)
+
+
 def test_what_a_repair_would_refuse_is_found_by_check(capsys):
     for line, said in {
         "holdout = 3": "holdout is 3", "fraction = -1": "the share is -1.0", "fraction = 1.0": "all of train",

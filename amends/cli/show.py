@@ -107,7 +107,8 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
     console = console or _console()
     from rich.text import Text
 
-    console.print(Text(metrics["verdict"].capitalize(), style="bold") + Text(f": {metrics['reason']}."))
+    reason = metrics["reason"] + ("" if metrics["reason"].endswith("?") else ".")
+    console.print(Text(metrics["verdict"].capitalize(), style="bold") + Text(f": {reason}"))
     h, r, o = metrics["holdout"], metrics["remaining"], metrics["overall"]
     console.print(f"  fixed         {metrics['fixed']} of {h['n']} failures it was not shown")
     if r is not None:
