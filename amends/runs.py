@@ -186,7 +186,10 @@ class Run:
 
         path = self.folder / "causes.csv"
         try:
-            frame = pd.read_csv(path, dtype={"decision": str}, keep_default_na=True)
+            with path.open(encoding="utf-8-sig") as file:
+                head = file.readline()
+            apart = ";" if head.count(";") > head.count(",") else ","  # as spreadsheets of many countries save it
+            frame = pd.read_csv(path, sep=apart, dtype={"decision": str}, keep_default_na=True)
         except FileNotFoundError:
             raise RunMismatch(f"it has no causes.csv; {self.folder}; make the run again") from None
         except (ValueError, UnicodeDecodeError) as e:
@@ -194,7 +197,9 @@ class Run:
         for column in ("index", "rank", "score", "decision"):
             if column not in frame.columns:
                 raise RunMismatch(f"there is no column {column}; {path}; put it back, or make the run again")
-        return frame.assign(decision=frame["decision"].fillna(""))
+        score = pd.to_numeric(frame["score"].astype(str).str.replace(",", ".", regex=False), errors="coerce")
+        said = frame["decision"].fillna("").str.strip().str.lower()
+        return frame.assign(decision=said, score=score if frame["score"].dtype == object else frame["score"])
 
     def same_as(self, hashes: dict[str, str]) -> None:
         """RunMismatch unless model and data are those the run was made with."""

@@ -129,9 +129,10 @@ def resumable(out: Path, job: Job) -> Run:
 def approved(run: Run) -> np.ndarray:
     """Positions a person decided to remove, in causes.csv."""
     frame = run.causes()
-    strange = sorted(set(frame["decision"]) - {"", "keep", *GONE})
-    if strange:
-        raise BadInput(f"decision is {strange[0]!r}; {run.folder / 'causes.csv'}; write remove, keep, or nothing")
+    for i, said in enumerate(frame["decision"]):
+        if said not in ("", "keep", *GONE):
+            where = f"{run.folder / 'causes.csv'} at index {frame['index'][i]}"
+            raise BadInput(f"decision is {said!r}; {where}; write remove, keep, or nothing")
     at = frame.loc[frame["decision"].isin(GONE), "index"].to_numpy()
     if not len(at):
         raise BadInput(

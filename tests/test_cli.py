@@ -172,6 +172,25 @@ def test_decisions_stay_and_only_what_was_approved_goes(identified):
     assert "24 examples picked by a person" in tomllib.loads((identified / "run.toml").read_text())["run"]["rule"]
 
 
+def test_decisions_as_a_spreadsheet_saves_them(identified, capsys):
+    """With semicolons and commas in numbers, and a capital."""
+    table = pd.read_csv(identified / "causes.csv", dtype={"decision": str})
+    table["decision"] = ["Remove " if i < 20 else "" for i in range(len(table))]
+    table.to_csv(identified / "causes.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig")
+    assert amends("treat", identified, "--approved", "-q", "--json") == 0
+    assert {r["removed"] for r in json.loads(capsys.readouterr().out)["curve"] if r["by"] == "causes"} == {20}
+
+
+def test_a_decision_nobody_knows_is_named_with_its_place(identified, capsys):
+    table = pd.read_csv(identified / "causes.csv", dtype={"decision": str})
+    table.loc[3, "decision"] = "remov"
+    table.to_csv(identified / "causes.csv", index=False)
+    assert amends("treat", identified, "--approved", "-q") == 2
+    assert (
+        f"decision is 'remov'; {identified}/causes.csv at index {table['index'][3]}; write" in capsys.readouterr().err
+    )
+
+
 def test_treat_by_count_by_share_and_by_ids(identified, tmp_path, capsys):
     (tmp_path / "ids.csv").write_text("index\n3\n4\n5\n")
     for args, count in ((["--top", 12], 12), (["--fraction", 0.05], 15), (["--ids", tmp_path / "ids.csv"], 3)):

@@ -76,6 +76,12 @@ def test_a_word_in_a_column_of_numbers_is_named(tmp_path):
     assert read(tmp_path / "t.csv", features=["a"]).x.shape == (40, 1)
 
 
+def test_a_table_with_semicolons_is_told_from_one_with_commas(tmp_path):
+    pd.DataFrame({"a": [1, 2], "label": [0, 1]}).to_csv(tmp_path / "t.csv", index=False, sep=";")
+    with pytest.raises(BadInput, match=r"its columns are set apart by ;; .*t.csv; save it with commas"):
+        read(tmp_path / "t.csv")
+
+
 def test_image_folder_with_splits(tmp_path):
     root = folder(tmp_path, "train")
     assert len(read(root)) == N  # the only one there is

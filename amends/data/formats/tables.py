@@ -28,8 +28,12 @@ def csv(path: Path, asked: Asked) -> Raw:
     separator = "\t" if ".tsv" in path.suffixes else ","
     try:
         head = pd.read_csv(path, sep=separator, nrows=0)
+        if len(head.columns) == 1 and ";" in head.columns[0]:
+            raise BadInput(f"its columns are set apart by ;; {path}; save it with commas")
         texts: Any = {c: str for c in head.columns if c in ("id", asked.id)}
         table = pd.read_csv(path, sep=separator, dtype=texts, keep_default_na=False, na_values=["", "nan", "NaN"])
+    except BadInput:
+        raise
     except (ValueError, OSError, EOFError) as e:  # pandas' own errors are ValueErrors
         raise BadInput(f"the table cannot be read ({first_line(e)}); {path}; save it as UTF-8 with a header") from e
     return raw(columns_of(table), path, asked)
