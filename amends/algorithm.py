@@ -146,6 +146,7 @@ def repair(
     other. `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold: within a point
     of what it was, or at least .95 with `Keep(data, .95)`.
     """
+    keep = (keep,) if isinstance(keep, Keep) else keep
     sets = {f"keep[{name!r}]": k for name, k in (keep.items() if isinstance(keep, Mapping) else enumerate(keep))}
     kept = {name: least_of(name, k) for name, k in sets.items()}
     named = {name: k.data if isinstance(k, Keep) else k for name, k in sets.items()}

@@ -25,7 +25,7 @@ from amends.factor import Factor
 from amends.job import Job
 from amends.methods import Default
 from amends.params import LARGE, count
-from amends.plan import loss_allowed, removal
+from amends.plan import least_of, loss_allowed, removal
 from amends.prepare import entry, prepare
 from amends.search import BESIDE
 
@@ -47,6 +47,8 @@ def checked(job: Job) -> dict[str, Any]:
     network = train.network
     removal(asked["remove"], len(train))
     loss_allowed(asked["floor"])
+    for name, kept in asked["keep"].items():
+        least_of(f"keep.{name}", kept)
     cuts(given, asked["group_by"], asked["holdout"], asked["seed"])
     batch = train[: min(len(train), train.batch)]
     forward, backward = _seconds(batch)
@@ -83,7 +85,8 @@ def _overlap(given: dict[str, Factor]) -> Iterator[str]:
 
 def _digests(data: Factor) -> Iterator[bytes]:
     for _, x, y, _ in data.tiles():
-        parts = [leaf.cpu().contiguous().numpy().reshape(len(y), -1) for leaf in (*leaves(x), y)]
+        dense = (leaf.to_dense() if leaf.layout != torch.strided else leaf for leaf in (*leaves(x), y))
+        parts = [leaf.cpu().contiguous().reshape(len(y), -1).view(torch.uint8).numpy() for leaf in dense]
         for row in zip(*parts, strict=True):
             yield hashlib.blake2b(b"".join(part.tobytes() for part in row), digest_size=16).digest()
 

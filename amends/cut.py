@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,7 +80,7 @@ def _asked(only: Any, named: np.ndarray) -> list[set[str] | None]:
     if only is None:
         return [None]
     known = sorted(set(named.astype(str)))
-    several = isinstance(only, Sequence | np.ndarray) and not isinstance(only, str)
+    several = isinstance(only, Iterable) and not isinstance(only, str | bytes)
     names = [str(name) for name in (only if several else [only])]
     for name in names:
         if name not in known:

@@ -136,7 +136,7 @@ def train_of(config: Config) -> tuple[Path, dict[str, Any]]:
 def _read(config: Config, table: str, loaded: Loaded, train: Records | None = None) -> Records:
     """One set; its classes are those it names, the model's, or those of train, and so are the columns of a table."""
     path, keys = _arguments(config, table, loaded, () if train is None else train.classes)
-    columns = () if train is None or {"features", "image", "text"} & set(keys) else train.features
+    columns = () if train is None or {"features", "image", "text", "transform"} & set(keys) else train.features
     if columns and (keys.get("format") or guess(path)) in ("csv", "parquet"):
         keys["features"] = list(columns)
     return read(path, **keys)

@@ -12,7 +12,7 @@ import numpy as np
 from amends.curve import CAUSES, LEARNED, NOTHING_LEARNED, CurvePoint, judged, share
 from amends.cut import Cut
 from amends.errors import BadInput
-from amends.evaluation import Judged, right
+from amends.evaluation import Judged, mcnemar, right
 from amends.factor import Factor
 from amends.influence import Influence, identified
 from amends.methods import Default, Method
@@ -21,7 +21,20 @@ from amends.params import LARGE, Params, count
 from amends.progress import Progress
 from amends.search import Made, Search
 from amends.selection import fraction, indices, top
-from amends.verdict import ENOUGH, NOT, PARTLY, REPAIRED, Against, Floors, Judging, Keep, verdict_of
+from amends.verdict import (
+    CHANCE,
+    ENOUGH,
+    NOT,
+    OF_FEW,
+    PARTLY,
+    REPAIRED,
+    TELLING,
+    Against,
+    Floors,
+    Judging,
+    Keep,
+    verdict_of,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +62,14 @@ class Round:
         its failures counts as well."""
         pair = Judged(*(right(sets.judging, theta) for theta in (sets.judging.network.params, self.after)))
         here = replace(self, fixed=(pair.fixed, len(sets.judging)))
-        helped = [r for r in before if r.verdict != NOT]
-        if self.verdict != NOT or not helped or pair.fixed <= pair.broken:
+        helped, p_value = [r for r in before if r.verdict != NOT], mcnemar(pair.fixed, pair.broken)
+        chance = p_value > CHANCE if len(sets.judging) >= TELLING else p_value / 2 > OF_FEW
+        if self.verdict != NOT or not helped or pair.fixed <= pair.broken or chance:
             return here
         names, now = ", ".join(name for r in helped for name in r.groups), float(pair.after.mean())
         reason = f"{now:.0%} of the failures are right since {names} was repaired, and no more was forgotten for them"
         verdict = REPAIRED if now >= ENOUGH else PARTLY
-        return replace(here, verdict=verdict, reason=reason, p_value=max(r.p_value for r in helped))
+        return replace(here, verdict=verdict, reason=reason, p_value=p_value)
 
     def row(self) -> dict[str, Any]:
         fixed, n = self.fixed
@@ -135,7 +149,8 @@ class Plan:
         p_value = max((a.p_value for a in against if a.control.by != NOTHING_LEARNED), default=1.0)
         if verdict == NOT:
             return Ending(None, start, verdict, reason, p_value, 0)
-        return Ending(final, after, verdict, reason, p_value, metrics["fixed"])
+        fixed = Judged(*(right(sets.judging, theta) for theta in (start, after))).fixed
+        return Ending(final, after, verdict, reason, p_value, fixed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch import Tensor
 
 from amends.data.examples import Examples, examples, leaves
 from amends.errors import BadInput, OutOfMemory, first_line
@@ -56,7 +57,7 @@ def needed(failures: Any) -> Any:
 
 def _same_columns(data: Examples, first: Examples) -> None:
     """A model takes columns by their place, people by their name."""
-    if data.features and first.features and data.features != first.features:
+    if _rows(data) and _rows(first) and data.features != first.features:
         missing = [c for c in first.features if c not in data.features]
         what = f"there is no column {missing[0]}" if missing else "its columns are in another order"
         if not missing and len(data.features) > len(first.features):
@@ -64,16 +65,31 @@ def _same_columns(data: Examples, first: Examples) -> None:
         raise BadInput(f"{what}; {data.name}; give the columns of {first.name}, in its order")
 
 
+def _rows(data: Examples) -> bool:
+    """Whether it is a table as the model takes it, and not what a transform made of one."""
+    return bool(data.features) and isinstance(data.x, Tensor) and data.x.shape[1:] == (len(data.features),)
+
+
 def _same_classes(data: Examples, first: Examples) -> Examples:
     """Names decide: a set that lacks a class has other numbers for the same names."""
     if not data.classes or not first.classes or data.classes == first.classes:
         return data
-    unknown = [name for name in data.classes if name not in first.classes]
-    if unknown or data.y.ndim != 1 or data.y.is_floating_point():
-        what = f"class {unknown[0]}" if unknown else "the order of the classes"
-        raise BadInput(f"{what} is not that of {first.name} ({', '.join(first.classes)}); {data.name}; give the same")
-    numbers = torch.tensor([first.classes.index(name) for name in data.classes])
-    return replace(data, y=numbers[data.y.cpu()].to(data.y), classes=first.classes)
+    if data.y.ndim != 1 or data.y.is_floating_point():
+        raise BadInput(f"its classes are not those of {first.name}; {data.name}; give {', '.join(first.classes)}")
+    y, known = data.y.cpu(), len(data.classes)
+    outside = torch.nonzero((y < 0) | (y >= known)).flatten().tolist()
+    if outside:
+        where = f"{data.name}[{outside[0]}]"
+        raise BadInput(
+            f"label {int(y[outside[0]])} is out of range 0 to {known - 1}; {where}; map classes to 0, 1, 2, ..."
+        )
+    occurring = {data.classes[k] for k in y.unique().tolist()}
+    unknown = [name for name in data.classes if name in occurring and name not in first.classes]
+    if unknown:
+        names = ", ".join(first.classes)
+        raise BadInput(f"class {unknown[0]} is not one of {first.name} ({names}); {data.name}; give the same")
+    numbers = torch.tensor([first.classes.index(name) if name in occurring else -1 for name in data.classes])
+    return replace(data, y=numbers[y].to(data.y), classes=first.classes)
 
 
 def _warn_of_probabilities(network: Network, data: Examples) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IDENTIFIED, DONE = "identified", "done"
+NUMBERS = ("score", "p_given", "p_given_after")  # of causes.csv, with a comma where semicolons set columns apart
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 GONE = ("remove", "relabel")  # decisions that take an example's own label away
 
@@ -38,8 +39,20 @@ def on_disk(target: Path) -> Iterator[None]:
 
 
 def occupied(target: Path) -> bool:
-    """Whether something is there; an empty folder is nothing."""
-    return target.exists() and not (target.is_dir() and not any(target.iterdir()))
+    """Whether something is there; an empty folder is nothing, if another can be moved into its place."""
+    if not target.exists() or target.is_symlink() or not target.is_dir():
+        return target.exists()
+    return target.is_mount() or target.resolve() == Path.cwd() or any(target.iterdir())
+
+
+def separator(head: str) -> str:
+    """What sets the columns of a CSV apart, by its first line: spreadsheets of many countries save semicolons."""
+    return ";" if head.count(";") > head.count(",") else ","
+
+
+def decided(said: str) -> str:
+    """A decision as a person may write it."""
+    return said.strip().lower()
 
 
 def write_folder(folder: Any, fill: Callable[[Path], None], *, replace: bool = False) -> Path:
@@ -187,9 +200,8 @@ class Run:
         path = self.folder / "causes.csv"
         try:
             with path.open(encoding="utf-8-sig") as file:
-                head = file.readline()
-            apart = ";" if head.count(";") > head.count(",") else ","  # as spreadsheets of many countries save it
-            frame = pd.read_csv(path, sep=apart, dtype={"decision": str}, keep_default_na=True)
+                apart = separator(file.readline())
+            frame = pd.read_csv(path, sep=apart, dtype={"decision": str, "id": str}, keep_default_na=True)
         except FileNotFoundError:
             raise RunMismatch(f"it has no causes.csv; {self.folder}; make the run again") from None
         except (ValueError, UnicodeDecodeError) as e:
@@ -197,9 +209,13 @@ class Run:
         for column in ("index", "rank", "score", "decision"):
             if column not in frame.columns:
                 raise RunMismatch(f"there is no column {column}; {path}; put it back, or make the run again")
-        score = pd.to_numeric(frame["score"].astype(str).str.replace(",", ".", regex=False), errors="coerce")
-        said = frame["decision"].fillna("").str.strip().str.lower()
-        return frame.assign(decision=said, score=score if frame["score"].dtype == object else frame["score"])
+        for column in NUMBERS:
+            if column in frame and not pd.api.types.is_numeric_dtype(frame[column]):
+                numbers = frame[column].astype(str).str.replace(",", ".", regex=False)
+                frame[column] = pd.to_numeric(numbers, errors="coerce")
+        if "id" in frame and frame["id"].tolist() == [str(i) for i in frame["index"]]:
+            frame["id"] = frame["index"]
+        return frame.assign(decision=frame["decision"].fillna("").map(decided))
 
     def same_as(self, hashes: dict[str, str]) -> None:
         """RunMismatch unless model and data are those the run was made with."""

@@ -37,10 +37,8 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
     whose ids count where the examples have `names`, and of which what somebody decided to keep stays."""
     if "index" in getattr(causes, "columns", ()):  # result.causes, or a part of it
         causes = causes[causes["decision"] != "keep"] if "decision" in causes else causes
-        ids, places = (causes["id"] if "id" in causes else causes["index"]).astype(str), causes["index"]
-        if names is not None and (ids != places.astype(str)).any():
-            return _named(ids.tolist(), names)
-        causes = places
+        at = indices(causes["index"].to_numpy(), size) if names is None or "id" not in causes else None
+        return _named(causes["id"].astype(str).tolist(), causes["index"].tolist(), names) if at is None else at
     given = np.asarray(causes.cpu() if hasattr(causes, "cpu") else causes)
     if given.dtype == bool:
         if given.shape != (size,):
@@ -68,12 +66,17 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
     return np.unique(given)
 
 
-def _named(ids: list[str], names: np.ndarray) -> np.ndarray:
-    """Where these ids stand; they are compared as text, for files do not tell 7 from "7"."""
+def _named(ids: list[str], places: list[int], names: Any) -> np.ndarray:
+    """Where these ids stand, compared as text, for files do not tell 7 from "7"; in their old places, if they are
+    still there or the table knows no other ids."""
     known = [str(name) for name in names]
+    if all(0 <= at < len(known) and known[at] == name for name, at in zip(ids, places, strict=True)):
+        return np.unique(places).astype(np.int64)
     times, place = Counter(known), {name: i for i, name in enumerate(known)}
-    for name in ids:
-        if times[name] != 1:
-            what = f"{times[name]} training examples have" if times[name] else "no training example has"
-            raise BadInput(f"{what} the id {name!r}; causes; give a table made of this set, or positions in it")
+    odd = next((name for name in ids if times[name] != 1), None)
+    if odd is not None and ids == [str(at) for at in places]:
+        return indices(np.array(places), len(known))
+    if odd is not None:
+        what = f"{times[odd]} training examples have" if times[odd] else "no training example has"
+        raise BadInput(f"{what} the id {odd!r}; causes; give a table made of this set, or positions in it")
     return np.unique([place[name] for name in ids]).astype(np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 import numpy as np
 import pandas as pd
@@ -307,8 +309,12 @@ def test_classes_are_those_of_train_by_name(tmp_path):
     given = prepare(model(), None, None, 8, train=train, failures=some)["failures"].examples
     assert given.classes == train.classes
     assert [train.classes[k] for k in given.y.tolist()] == words
-    with pytest.raises(BadInput, match=r"class never is not that of train \(maybe, no, yes\); failures; give the same"):
+    with pytest.raises(BadInput, match=r"class never is not one of train \(maybe, no, yes\); failures; give the same"):
         prepare(model(), None, None, 8, train=train, failures=named(("no", "yes", "never"), 1)[1])
+    with pytest.raises(BadInput, match=r"label -1 is out of range 0 to 1; failures\[0\]; map classes"):
+        prepare(model(), None, None, 8, train=train, failures=replace(some, y=some.y - 1 - some.y[0]))
+    spare = replace(some, classes=("no", "yes", "never"))
+    assert (prepare(model(), None, None, 8, train=train, failures=spare)["failures"].examples.y == given.y).all()
 
 
 class Bag(nn.Module):

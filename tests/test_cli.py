@@ -177,6 +177,9 @@ def test_decisions_as_a_spreadsheet_saves_them(identified, capsys):
     table = pd.read_csv(identified / "causes.csv", dtype={"decision": str})
     table["decision"] = ["Remove " if i < 20 else "" for i in range(len(table))]
     table.to_csv(identified / "causes.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig")
+    for verb in (["runs", "show"], ["report"]):
+        assert amends(*verb, identified) == 0
+    capsys.readouterr()
     assert amends("treat", identified, "--approved", "-q", "--json") == 0
     assert {r["removed"] for r in json.loads(capsys.readouterr().out)["curve"] if r["by"] == "causes"} == {20}
 

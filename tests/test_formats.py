@@ -46,7 +46,6 @@ def test_image_folder(tmp_path):
     root = folder(tmp_path)
     (root / "one" / "notes.txt").write_text("no image")
     (root / "one" / ".hidden.png").write_text("no image")
-    (root / "empty").mkdir()
     (root / "__MACOSX").mkdir()
     (root / "__MACOSX" / "._000.png").write_text("no image")
     found = read(root, gray=True)
@@ -57,14 +56,22 @@ def test_image_folder(tmp_path):
     assert found.where == str(root)
     given = read(root, gray=True, classes=NAMES)
     same(given, FLOATS[order], LABELS[order])
+    (root / "zero").mkdir(exist_ok=True)
+    (root / "other").mkdir()
+    with pytest.raises(BadInput, match=r"the folder other holds no image; .*; take it away, or name the classes"):
+        read(root, gray=True)
+    same(read(root, gray=True, classes=NAMES), FLOATS[order], LABELS[order])
+    (root / "other").rmdir()
     assert read(root).x.shape == (N, 3, 8, 8)  # colour unless told otherwise
     assert read(root, gray=True, size=(4, 6)).x.shape == (N, 1, 4, 6)
 
 
-def test_numbers_that_are_names_of_classes_are_taken_by_name(tmp_path):
+def test_numbers_that_can_only_be_names_of_classes_are_taken_by_name(tmp_path):
+    pd.DataFrame({"a": [0.1, 0.2, 0.3], "label": [5, 10, 10]}).to_csv(tmp_path / "t.csv", index=False)
+    assert read(tmp_path / "t.csv", classes=["10", "5"]).y.tolist() == [1, 0, 0]
     pd.DataFrame({"a": [0.1, 0.2, 0.3], "label": [0, 1, 1]}).to_csv(tmp_path / "t.csv", index=False)
-    assert read(tmp_path / "t.csv", classes=["1", "0"]).y.tolist() == [1, 0, 0]
     assert read(tmp_path / "t.csv", classes=["cat", "dog"]).y.tolist() == [0, 1, 1]
+    assert read(tmp_path / "t.csv", classes=["1", "2"]).y.tolist() == [0, 1, 1]
 
 
 def test_a_word_in_a_column_of_numbers_is_named(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -120,7 +122,7 @@ def test_a_group_that_cannot_be_split_is_named():
 
 def test_names_of_groups_may_be_numbers(planted, result):
     kinds = [i % 2 for i in range(len(planted[2][1]))]
-    for only in (1, [1], np.array([1])):
+    for only in (1, [1], np.array([1]), {1}):
         found = amends.repair(*planted[:4], **cheaply(result, group_by=amends.Groups(kinds, only), learn=False))
         assert [r["groups"] for r in found.metrics["rounds"]] == [["1"]]
 
@@ -212,3 +214,28 @@ def test_few_right_examples_are_warned_of(planted, result):
         found = amends.repair(net, train, failures, (x[at], torch.zeros_like(y[at])), **cheaply(result, learn=False))
         said = f"{number // 2} right examples judge what worked, too few to be sure; remaining; give 40 or more"
         assert (said in found.metrics["warnings"]) == warned
+
+
+@pytest.mark.parametrize(("fixed", "others", "verdict"), [(2, 6, "not repaired"), (3, 6, "partly repaired"),
+                                                        (6, 2, "repaired")])  # fmt: skip
+def test_what_an_earlier_round_fixed_must_be_beyond_chance(result, fixed, others, verdict):
+    now_right = np.array(result.metrics["fixed_at"])
+    still_wrong = np.setdiff1d(result.cut.holdout, now_right)
+    cut = replace(result.cut, holdout=np.concatenate([now_right[:fixed], still_wrong[:others]]))
+    first = replace(result.rounds[0], groups=("a",), verdict="repaired")
+    second = replace(result.rounds[0], groups=("b",), verdict="not repaired", reason="no more", p_value=1.0)
+    told = second.since([first], cut.sets(result.given))
+    assert (told.verdict, told.fixed) == (verdict, (fixed, fixed + others))
+    if verdict == "not repaired":
+        assert told.reason == "no more"
+    else:
+        assert told.p_value == 2 / 2**fixed
+        assert "right since a was repaired" in told.reason
+    unhelped = second.since([replace(first, verdict="not repaired")], cut.sets(result.given))
+    assert unhelped.verdict == "not repaired"
+
+
+def test_rounds_without_a_holdout_count_the_query(planted, result):
+    options = cheaply(result, learn=False, holdout=0, group_by=amends.Groups(only=["9→4", "1→7"]))
+    rounds = amends.repair(*planted[:4], **options).metrics["rounds"]
+    assert all(r["fixed"] > 0 for r in rounds if r["verdict"] != "not repaired")

@@ -417,6 +417,11 @@ def test_a_table_of_causes_finds_them_by_id_wherever_they_stand(planted, result)
     assert same_weights(forgotten, amends.treat(net, moved, causes=wanted))
     with pytest.raises(BadInput, match="no training example has the id 'case 400'; causes; give a table made of"):
         amends.treat(net, moved, causes=table.assign(id="case 400"))
+    twice = np.array([f"pair {i // 2}" for i in range(TRAIN)], dtype=object)
+    own = result.causes.assign(id=twice[result.causes["index"]])
+    assert indices(own, TRAIN, twice).tolist() == sorted(result.removed), "where they stood, they still stand"
+    numbered = pd.DataFrame({"id": [3, 4], "index": [3, 4]})
+    assert indices(numbered, 5, np.arange(5)[::-1]).tolist() == [0, 1]
     plain = result.causes.drop(columns="decision")
     assert indices(plain, TRAIN, names).tolist() == sorted(result.removed), "without ids of its own: by position"
 

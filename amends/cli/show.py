@@ -72,7 +72,7 @@ def show_causes(
     causes: pd.DataFrame, true: Sequence[Any] | None = None, console: Console | None = None, most: int = 10
 ) -> None:
     """The first causes; with the true labels where somebody knows them."""
-    named = ["id"] if bool((causes["id"] != causes["index"]).any()) else []
+    named = ["id"] if bool((causes["id"].astype(str) != causes["index"].astype(str)).any()) else []
     extra = [] if true is None else ["true"]
     columns = ("rank", "index", *named, "given", "suggested", *extra, "p(given)", "score")
     table = _table("The training examples that stand behind them", *columns)

@@ -61,9 +61,9 @@ def _classes(values: np.ndarray, raw: Raw, asked: Asked) -> tuple[np.ndarray, tu
         )
     indices = numbers.astype(np.int64)
     known = raw.classes or asked.classes
-    if not raw.classes and {str(i) for i in np.unique(indices)} <= set(known):  # numbers that are names
-        return _named(indices, raw, known)
     outside = np.flatnonzero((indices < 0) | (indices >= len(known) if known else False))
+    if len(outside) and not raw.classes and {str(i) for i in np.unique(indices)} <= set(known):
+        return _named(indices, raw, known)  # they are no positions, so they are names
     if len(outside):
         expected = f"0 to {len(known) - 1}" if known else "0 or more"
         raise BadInput(f"label {indices[outside[0]]}, expected {expected}; {raw.at(int(outside[0]))}; check classes")

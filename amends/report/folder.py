@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from amends.errors import BadInput, DiskError, RunMismatch, first_line
+from amends.runs import NUMBERS, decided, separator
 
 DONE, IDENTIFIED = "done", "identified"
 ROWS = 1000  # of the causes that are kept in memory
@@ -100,7 +101,7 @@ def read(folder: Path) -> RunFolder:
 def _treated(row: dict[str, str]) -> bool:
     """Whether a training example was removed or given another label; the others stand in causes.csv too
     where a repair went on from a search."""
-    return row.get("decision") in ("remove", "relabel")
+    return decided(row.get("decision") or "") in ("remove", "relabel")
 
 
 def _text(path: Path) -> str:
@@ -160,12 +161,18 @@ def _looks(path: Path) -> dict[str, Any]:
     return found
 
 
+def _with_points(row: dict[str, str]) -> dict[str, str]:
+    return {k: v.replace(",", ".") if k in NUMBERS and v else v for k, v in row.items()}
+
+
 def _csv(path: Path, most: int, wanted: Callable[[Any], bool] | None = None) -> tuple[list[dict[str, str]], int]:
     """The first of the rows that are wanted, and how many of those there are."""
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a column may hold a whole document
     try:
-        table = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
-        rows = (row for row in table if wanted is None or wanted(row))
+        text = _text(path).removeprefix("\ufeff")
+        apart = separator(text[: text.find("\n")])
+        table = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=apart)
+        rows = (_with_points(row) if apart == ";" else row for row in table if wanted is None or wanted(row))
         first = list(islice(rows, most))
         total = len(first) + sum(1 for _ in rows)
     except csv.Error as e:

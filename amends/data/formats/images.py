@@ -29,6 +29,9 @@ def images(folder: Path, asked: Asked) -> Raw:
     inside = {name: files for name in below if (files := _images(folder / name))}
     if not inside:
         raise BadInput(f"no image; {folder}; files end in {', '.join(SUFFIXES)}")
+    if not asked.classes and len(inside) < len(below):  # a class without examples, or no class: the model knows
+        empty = next(name for name in below if name not in inside)
+        raise BadInput(f"the folder {empty} holds no image; {folder}; take it away, or name the classes")
     classes = asked.classes or tuple(inside)
     for name in inside:
         if name not in classes:
@@ -42,7 +45,7 @@ def images(folder: Path, asked: Asked) -> Raw:
 
 
 def _folders(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith((".", "__")))
 
 
 def _images(folder: Path) -> list[Path]:

@@ -150,7 +150,8 @@ def _inputs(table: Table, path: Path, asked: Asked, left: list[str], column: Any
     text = next((c for c in TEXTS if c in left and _is_text(table[c])), None)
     numbers = [c for c in left if _is_numeric(table[c]) and c not in (*IDS, asked.id)]
     for c in left if numbers and text is None else ():
-        _nearly_numbers(table[c], c, path)
+        if c not in (*IDS, asked.id):
+            _nearly_numbers(table[c], c, path)
     if text is not None and (asked.encoded or not numbers):
         return [text], TEXT
     if not numbers:
@@ -160,9 +161,13 @@ def _inputs(table: Table, path: Path, asked: Asked, left: list[str], column: Any
 
 def _nearly_numbers(column: np.ndarray, name: str, path: Path) -> None:
     """A column of numbers that a word or two would take out of the inputs."""
-    if _is_numeric(column) or _is_nested(column) or name in IDS:
+    if _is_numeric(column) or _is_nested(column):
         return
-    odd = [i for i, v in enumerate(column) if not _is_number(v)]
+    words = [str(v) for v in column]
+    missing = set(_missing(column))
+    if any(w.isdigit() and w[0] == "0" and len(w) > 1 for w in words):  # codes
+        return
+    odd = [i for i, v in enumerate(column) if i not in missing and not _is_number(v)]
     if 0 < len(odd) <= len(column) * STRAY:
         word = column[odd[0]]
         raise BadInput(f"column {name} holds {word!r}; {path} row {odd[0]}; give numbers, or name the inputs: features")
