@@ -1,6 +1,8 @@
-"""How good the causes are when failures are few: AP over the number of failures searched with.
+"""How good the causes are when failures are few: AP over the number of failures searched with; and how often a repair
+with few failures is one, looked at with failures and right examples that it was not given.
 
     python benchmarks/few.py --data DIR --settings "C, MLP" "C, CNN" D --seeds 5
+    python benchmarks/few.py --data DIR --settings "C, MLP" Clean --seeds 10 --numbers 10 20 40 --repairs
 
 DIR as in quality.py. Runs on torch and numpy alone.
 """
@@ -15,6 +17,7 @@ import numpy as np
 import torch
 from settings import SETTINGS, Data
 
+import amends
 from amends import methods
 from amends.evaluation import average_precision
 from amends.influence import identify
@@ -47,6 +50,32 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> dict[tuple[str, int], floa
     return found
 
 
+def repairs(todo: tuple[str, int, argparse.Namespace]) -> dict[int, dict[str, float]]:
+    """Half of so many failures search and half judge; the holdout and remaining of the setting are never given."""
+    setting, seed, args = todo
+    torch.set_num_threads(1)
+    world = SETTINGS[setting](Data(args.data), seed, "cpu")
+    x, y = world.sets["query"]
+    found = {}
+    for number in (n for n in args.numbers if n <= len(y)):
+        made = amends.repair(world.net, world.train, (x[:number], y[:number]), world.sets["guard"], batch_size=1024)
+        right = {k: 1 - amends.failing(made.model, world.sets[k]).mean() for k in ("holdout", "remaining")}
+        found[number] = {"repaired": float(made.verdict != "not repaired"), **right}
+    return found
+
+
+def print_repairs(setting: str, results: list[dict[int, dict[str, float]]]) -> None:
+    numbers = list(results[0])
+    print(f"\n| {setting}, repairs | " + " | ".join(map(str, numbers)) + " |")
+    print("|---" * (len(numbers) + 1) + "|")
+    called = [sum(r[n]["repaired"] for r in results) for n in numbers]
+    print("| repaired or partly | " + " | ".join(f"{c:.0f} of {len(results)}" for c in called) + " |")
+    for name in ("holdout", "remaining"):
+        some = [[r[n][name] for r in results if r[n]["repaired"]] for n in numbers]
+        cells = [f"{np.mean(v):.3f} ± {np.std(v):.3f}" if v else "-" for v in some]
+        print(f"| then right of {name} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("--data", required=True, help="folder with the data sets")
@@ -54,9 +83,14 @@ def main() -> None:
     ask.add_argument("--numbers", nargs="+", type=int, default=[1, 5, 10, 20, 50, 100])
     ask.add_argument("--seeds", type=int, default=5)
     ask.add_argument("--jobs", type=int, default=2)
+    ask.add_argument("--repairs", action="store_true", help="repair with so many failures, instead of ranking")
     args = ask.parse_args()
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
         for setting in args.settings:
+            if args.repairs:
+                todo = [(setting, seed, args) for seed in range(args.seeds)]
+                print_repairs(setting, list(pool.map(repairs, todo)))
+                continue
             results = list(pool.map(job, [(setting, seed, args) for seed in range(args.seeds)]))
             numbers = [n for n in args.numbers if ("default", n) in results[0]]
             print(f"\n| {setting}, AP | " + " | ".join(map(str, numbers)) + " |")
