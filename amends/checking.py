@@ -25,7 +25,7 @@ from amends.factor import Factor
 from amends.job import Job
 from amends.methods import Default
 from amends.params import LARGE, count
-from amends.plan import least_of, loss_allowed, removal
+from amends.plan import check_options
 from amends.prepare import entry, prepare
 from amends.search import BESIDE
 
@@ -45,10 +45,7 @@ def checked(job: Job) -> dict[str, Any]:
                     job.config.repair("batch_size"), **job.sets)  # fmt: skip
     train, failed = given["train"], given["failures"]
     network = train.network
-    removal(asked["remove"], len(train))
-    loss_allowed(asked["floor"])
-    for name, kept in asked["keep"].items():
-        least_of(f"keep.{name}", kept)
+    check_options(asked, len(train))
     cuts(given, asked["group_by"], asked["holdout"], asked["seed"])
     batch = train[: min(len(train), train.batch)]
     forward, backward = _seconds(batch)

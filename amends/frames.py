@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import torch
@@ -67,8 +69,7 @@ def causes_frame(
         },
         columns=COLUMNS,
     )
-    theirs = {f"own_{name}" if name in COLUMNS else name: values for name, values in own.items()}
-    return pd.concat([frame, pd.DataFrame(theirs, index=frame.index)], axis=1) if theirs else frame
+    return _beside(frame, own, COLUMNS)
 
 
 def failures_frame(failed: Factor, cut: Cut, suspects: np.ndarray, after: Params | None = None) -> pd.DataFrame:
@@ -86,7 +87,12 @@ def failures_frame(failed: Factor, cut: Cut, suspects: np.ndarray, after: Params
         frame = frame.assign(given=_values(labels(failed)), predicted=_values(labels(failed, start)),
                              predicted_after=_values(labels(failed, after)))  # fmt: skip
     own = {k: v for k, v in failed.examples.own().items() if k != "id"}
-    theirs = {f"own_{k}" if k in FAILURES else k: v for k, v in own.items()}
+    return _beside(frame, own, FAILURES)
+
+
+def _beside(frame: pd.DataFrame, own: Mapping[str, np.ndarray], ours: list[str]) -> pd.DataFrame:
+    """With the user's own columns, as `own_...` where one has a name of ours."""
+    theirs = {f"own_{name}" if name in ours else name: values for name, values in own.items()}
     return pd.concat([frame, pd.DataFrame(theirs, index=frame.index)], axis=1) if theirs else frame
 
 

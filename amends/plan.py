@@ -59,14 +59,18 @@ class Round:
 
     def since(self, before: Sequence[Round], sets: Judging) -> Round:
         """In terms of the model handed in, whose weights the sets have: what the rounds before this one fixed of
-        its failures counts as well."""
-        pair = Judged(*(right(sets.judging, theta) for theta in (sets.judging.network.params, self.after)))
-        here = replace(self, fixed=(pair.fixed, len(sets.judging)))
+        its failures counts as well, if it is more than training on alone would fix."""
+        data, nothing = sets.judging, before[0].points[0].theta  # going on from the model handed in, nothing removed
+        was, control, now_right = (
+            right(data, {k: v.to(data.network.device) for k, v in theta.items()})
+            for theta in (data.network.params, nothing, self.after)
+        )
+        here, pair = replace(self, fixed=(Judged(was, now_right).fixed, len(data))), Judged(control, now_right)
         helped, p_value = [r for r in before if r.verdict != NOT], mcnemar(pair.fixed, pair.broken)
-        chance = p_value > CHANCE if len(sets.judging) >= TELLING else p_value / 2 > OF_FEW
+        chance = p_value > CHANCE if len(data) >= TELLING else p_value / 2 > OF_FEW
         if self.verdict != NOT or not helped or pair.fixed <= pair.broken or chance:
             return here
-        names, now = ", ".join(name for r in helped for name in r.groups), float(pair.after.mean())
+        names, now = ", ".join(name for r in helped for name in r.groups), float(now_right.mean())
         reason = f"{now:.0%} of the failures are right since {names} was repaired, and no more was forgotten for them"
         verdict = REPAIRED if now >= ENOUGH else PARTLY
         return replace(here, verdict=verdict, reason=reason, p_value=p_value)
@@ -189,6 +193,14 @@ def loss_allowed(floor: float | None) -> None:
     """BadInput unless it is a share."""
     if floor is not None and not (isinstance(floor, numbers.Real) and 0 <= float(floor) <= 1):
         raise BadInput(f"floor is {floor!r}; floor; give the share of remaining that may be lost, 0 to 1")
+
+
+def check_options(asked: Mapping[str, Any], size: int) -> None:
+    """BadInput for what a repair would refuse of its own arguments, before anything is computed."""
+    removal(asked["remove"], size)
+    loss_allowed(asked["floor"])
+    for name, kept in asked["keep"].items():
+        least_of(f"keep.{name}", kept)
 
 
 def least_of(name: str, kept: Any) -> float | None:

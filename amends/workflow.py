@@ -13,7 +13,7 @@ import numpy as np
 from amends.algorithm import Repair, repair, search
 from amends.errors import BadInput, RunMismatch, first_line
 from amends.job import Job
-from amends.plan import least_of, loss_allowed, removal
+from amends.plan import check_options
 from amends.prepare import prepare
 from amends.runs import DONE, GONE, Run, add_to_folder, locked, occupied, write_folder
 from amends.store import RULE, Origin, go_on, read_identified, write_found, write_repair, write_rows
@@ -98,10 +98,7 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
 
 def _check(job: Job) -> None:
     """What only the second half looks at, before the first is begun."""
-    removal(job.repairing["remove"], len(job.train))
-    loss_allowed(job.config.repair("floor"))
-    for name, kept in job.repairing["keep"].items():
-        least_of(f"keep.{name}", kept)
+    check_options(job.repairing, len(job.train))
     keep = {f"keep.{name}": data for name, data in job.keep.items()}
     if keep:
         prepare(job.loaded.model, job.likelihood, None, 1, train=job.train, **keep)

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import os
 
+import pytest
 import torch
 from torch import nn
 
+import amends
 from amends.data import examples
 from amends.factor import Factor
 from amends.likelihoods import Categorical, Gaussian
 from amends.network import Network
 from tests.exact import linear_gaussian as exact
+from tests.worlds import planted_digits
 
 torch.set_num_threads(1)  # the tensors are small; a second thread would mostly wait
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # nor in processes that tests start
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return planted_digits()
+
+
+@pytest.fixture(scope="module")
+def result(planted):
+    """All of it, with no other argument."""
+    return amends.repair(*planted[:4])
 
 
 def factor(network, x, y, name="train", batch=7):

@@ -11,23 +11,8 @@ from sklearn.datasets import load_digits
 
 import amends
 from amends.errors import BadInput
-from tests.worlds import POOL, QUICK, TRAIN, TRAINED, learned, lines, planted_digits, sorted_out
-
-
-@pytest.fixture(scope="module")
-def planted():
-    return planted_digits()
-
-
-@pytest.fixture(scope="module")
-def result(planted):
-    return amends.repair(*planted[:4])
-
-
-def cheaply(result, **options):
-    """Scores that are known already, so that only treating takes time."""
-    return {"identify_with": result.influence.scores, "remove": 45, **options}
-
+from amends.evaluation import right
+from tests.worlds import POOL, QUICK, TRAIN, TRAINED, cheaply, learned, lines, sorted_out
 
 # --- groups, and few failures --------------------------------------------------------------------------------
 
@@ -219,8 +204,10 @@ def test_few_right_examples_are_warned_of(planted, result):
 @pytest.mark.parametrize(("fixed", "others", "verdict"), [(2, 6, "not repaired"), (3, 6, "partly repaired"),
                                                         (6, 2, "repaired")])  # fmt: skip
 def test_what_an_earlier_round_fixed_must_be_beyond_chance(result, fixed, others, verdict):
-    now_right = np.array(result.metrics["fixed_at"])
-    still_wrong = np.setdiff1d(result.cut.holdout, now_right)
+    data, nothing = result.given["failures"], result.rounds[0].points[0].theta
+    alone = right(data, nothing)  # those that training on would fix tell nothing
+    now_right = np.array([i for i in result.metrics["fixed_at"] if not alone[i]])
+    still_wrong = np.setdiff1d(result.cut.holdout, [*result.metrics["fixed_at"], *np.flatnonzero(alone)])
     cut = replace(result.cut, holdout=np.concatenate([now_right[:fixed], still_wrong[:others]]))
     first = replace(result.rounds[0], groups=("a",), verdict="repaired")
     second = replace(result.rounds[0], groups=("b",), verdict="not repaired", reason="no more", p_value=1.0)
@@ -231,6 +218,8 @@ def test_what_an_earlier_round_fixed_must_be_beyond_chance(result, fixed, others
     else:
         assert told.p_value == 2 / 2**fixed
         assert "right since a was repaired" in told.reason
+    gone_on = replace(second, after=nothing).since([first], cut.sets(result.given))
+    assert gone_on.verdict == "not repaired", "a control does as well"
     unhelped = second.since([replace(first, verdict="not repaired")], cut.sets(result.given))
     assert unhelped.verdict == "not repaired"
 

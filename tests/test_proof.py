@@ -24,7 +24,7 @@ from amends.evaluation import harmed, paired
 from amends.plan import suspects_of
 from amends.prepare import prepare
 from amends.selection import indices
-from tests.worlds import QUICK, TRAIN, TRAINED, digits, learned, lines, planted_digits, right, sorted_out
+from tests.worlds import QUICK, TRAIN, TRAINED, cheaply, digits, learned, lines, right, sorted_out
 
 
 @pytest.fixture(scope="module")
@@ -39,23 +39,8 @@ def clean(pixels):
     return net, (x[TRAINED], y[TRAINED]), *sorted_out(net, x, y)
 
 
-@pytest.fixture(scope="module")
-def planted():
-    return planted_digits()
-
-
-@pytest.fixture(scope="module")
-def result(planted):
-    return amends.repair(*planted[:4])
-
-
 def same_weights(a, b):
     return all(torch.equal(p, q) for p, q in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
-
-
-def cheaply(result, **options):
-    """Scores that are known already, so that only treating takes time."""
-    return {"identify_with": result.influence.scores, "remove": 45, **options}
 
 
 # --- how to forget -------------------------------------------------------------------------------------

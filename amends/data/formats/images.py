@@ -15,8 +15,8 @@ SPLITS = ("train", "test", "val", "valid", "validation", "dev", "eval")
 
 def images(folder: Path, asked: Asked) -> Raw:
     """Classes are the folders' names, sorted or as given; the order is by class, then by path, both sorted
-    as text. Files below a class count for it; hidden files, those without an image's ending and folders
-    without any image do not."""
+    as text. Files below a class count for it; hidden files and those without an image's ending do not.
+    A folder without any image is passed over where the classes are named."""
     asked.refuse(folder, "label", "image", "text", "features", "id")
     if not folder.is_dir():
         raise BadInput(f"an image folder is a folder; {folder}; give the one that holds a folder for each class")
