@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amends import curvature, data, errors, export, likelihoods, methods, models
-    from amends.algorithm import Repair, repair
-    from amends.cut import Groups
-    from amends.evaluation import failing
-    from amends.influence import Influence, identify
-    from amends.treatment import treat
-    from amends.verdict import Keep
+    from amends.algorithm.cut import Groups
+    from amends.algorithm.identify import Influence, identify
+    from amends.algorithm.treat import treat
+    from amends.algorithm.verdict import Keep
+    from amends.evaluation.predictions import failing
+    from amends.workflow.repair import Repair, repair
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Groups": "amends.cut",
-    "Influence": "amends.influence",
-    "Keep": "amends.verdict",
-    "failing": "amends.evaluation",
-    "identify": "amends.influence",
-    "Repair": "amends.algorithm",
-    "repair": "amends.algorithm",
-    "treat": "amends.treatment",
+    "Groups": "amends.algorithm.cut",
+    "Influence": "amends.algorithm.identify",
+    "Keep": "amends.algorithm.verdict",
+    "failing": "amends.evaluation.predictions",
+    "identify": "amends.algorithm.identify",
+    "Repair": "amends.workflow.repair",
+    "repair": "amends.workflow.repair",
+    "treat": "amends.algorithm.treat",
 }
 _ROOMS = ("curvature", "data", "errors", "export", "likelihoods", "methods", "models")
 

@@ -10,14 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
-from amends.algorithm import Repair, repair
 from amends.data import digits, flip_labels
 from amends.errors import BadInput
 from amends.methods import Default, Method, Scorer, fine_tune
 from amends.remember import Data
 from amends.report.pictures import curve_picture, image_grid
-from amends.runs import strange_in, write_folder
-from amends.store import Origin, write_repair
+from amends.runs.disk import write_folder
+from amends.runs.run import strange_in
+from amends.workflow.repair import Repair, repair
+from amends.workflow.store import Origin, write_repair
 
 CONFUSION = {(1, 7): 0.35, (9, 4): 0.35, (3, 5): 0.35, (6, 0): 0.35}
 TRAIN = 3000

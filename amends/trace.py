@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from amends.errors import BadInput, NonFinite
-from amends.factor import Factor
-from amends.params import Params, flatten, plus
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, flatten, plus
 
 
 @dataclass(frozen=True, eq=False)

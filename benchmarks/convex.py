@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from amends import methods
-from amends.climb import LBFGS, FixedPoint
+from amends.algorithm.identify import identify
+from amends.algorithm.treat import treat
 from amends.curvature import CG, EKFAC, GD, GGN, Dense, Diagonal, Kronecker, LiSSA
-from amends.influence import identify
-from amends.treatment import treat
+from amends.editors.climb import LBFGS, FixedPoint
 
 RIDGE = 0.05  # the least that makes the optimum unique; known to the methods that have a prior
 CLASSES, FEATURES = 3, 4

@@ -19,8 +19,8 @@ from settings import SETTINGS, Data
 
 import amends
 from amends import methods
-from amends.evaluation import average_precision
-from amends.influence import identify
+from amends.algorithm.identify import identify
+from amends.evaluation.rankings import average_precision
 
 METHODS = {
     "loss": methods.loss,

@@ -25,9 +25,9 @@ from amends.curvature import Empirical
 from amends.curvature.backprop import plan
 from amends.curvature.diagonal import diagonal
 from amends.data import examples
-from amends.factor import Factor
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network
 from amends.likelihoods import Categorical
-from amends.network import Network
 
 
 def added(work: Callable[[], object]) -> int:

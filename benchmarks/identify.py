@@ -21,7 +21,7 @@ from torch.nn import functional as nnf
 
 from amends import identify, methods
 from amends.curvature import Empirical
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 
 METHODS = {
     "ewc, empirical Fisher": methods.ewc(kind=Empirical()),

@@ -15,17 +15,19 @@ import torch
 from settings import World, outputs
 
 import amends
-from amends import committee, methods, search
-from amends.algorithm import search as search_alone
-from amends.climb import Adam
+from amends import methods
+from amends.algorithm import choose as search
+from amends.algorithm.identify import identify
+from amends.algorithm.treat import treat
+from amends.committee import decide as committee
 from amends.curvature import GGN, Damped, Diagonal, Empirical, Part
+from amends.editors.climb import Adam
 from amends.errors import NotConverged, OutOfMemory
-from amends.evaluation import average_precision, precision_at, ranking_area
-from amends.influence import identify
+from amends.evaluation.rankings import average_precision, precision_at, ranking_area
 from amends.methods.choice import CURVED, SEEN
-from amends.ratio import first_order
+from amends.methods.ratio import first_order
 from amends.remember import Laplace
-from amends.treatment import treat
+from amends.workflow.repair import search as search_alone
 
 Rows = dict[str, dict[str, Any]]
 ONE_EDIT = "default, without what halves find"  # every member scores by its edit with all of the failures alone

@@ -1,4 +1,4 @@
-"""Whether two checkouts compute the same: default scores, causes, sizes tried, verdicts and repaired weights, to the bit.
+"""Whether two checkouts compute the same, to the bit: scores, causes, sizes tried, verdicts and repaired weights.
 
     python benchmarks/same.py --data DIR OLD NEW
 
@@ -32,6 +32,7 @@ def one_repair(data: str, setting: str, seed: int, out: str) -> None:
 
     import amends
 
+    print(f"{setting}, seed {seed}: {Path(amends.__file__).parent}", file=sys.stderr, flush=True)
     torch.set_num_threads(1)
     world = KNOWN[setting.removesuffix(IN_TURN)](Data(data), seed, "cpu")
     failures, remaining = (
@@ -58,10 +59,10 @@ def one_repair(data: str, setting: str, seed: int, out: str) -> None:
 
 def started(checkout: Path, data: str, setting: str, seed: int, out: Path) -> Path:
     """The results of one repair with the `amends` of a checkout, as a file."""
-    code = f"from same import one_repair; one_repair({data!r}, {setting!r}, {seed}, {str(out)!r})"
+    code = f"from same import one_repair; one_repair({data!r}, {setting!r}, {seed}, {str(out.resolve())!r})"
     paths = os.pathsep.join([str(checkout), str(Path(__file__).parent)])
     env = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, check=True)
+    subprocess.run([sys.executable, "-P", "-W", "ignore", "-c", code], env=env, check=True)  # -P: not the one here
     return out
 
 

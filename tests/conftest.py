@@ -10,9 +10,9 @@ from torch import nn
 
 import amends
 from amends.data import examples
-from amends.factor import Factor
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Gaussian
-from amends.network import Network
 from tests.exact import linear_gaussian as exact
 from tests.worlds import planted_digits
 

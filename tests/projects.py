@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from amends.cli.app import run
-from amends.looks import png
+from amends.tables.looks import png
 from tests.worlds import planted_digits
 
 MODULE = '''"""The user's own code."""

@@ -13,11 +13,11 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 import amends
-from amends.climb import Adam
 from amends.data import flip_labels
 from amends.editors import follow
-from amends.evaluation import average_precision
-from amends.prepare import prepare
+from amends.editors.climb import Adam
+from amends.evaluation.rankings import average_precision
+from amends.evidence.prepare import prepare
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +63,9 @@ def test_signatures_are_those_of_the_contract():
 
 
 def test_the_functions_are_not_shadowed_by_modules():
-    import amends.algorithm
-    import amends.influence
-    import amends.treatment
+    import amends.algorithm.identify
+    import amends.algorithm.treat
+    import amends.workflow.repair
 
     assert all(callable(f) for f in (amends.repair, amends.identify, amends.treat))
 

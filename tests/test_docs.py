@@ -23,7 +23,9 @@ ROOMS = ("data", "models", "likelihoods", "methods", "curvature", "export", "err
 @pytest.fixture
 def quick(monkeypatch):
     """The default with less work."""
-    from amends import climb, curve, search
+    from amends.algorithm import choose as search
+    from amends.algorithm import curve
+    from amends.editors import climb
     from amends.methods import choice, treatments
 
     monkeypatch.setattr(choice, "EPOCHS", 2)
@@ -195,7 +197,7 @@ def test_every_file_of_a_run_is_in_the_reference_and_no_other(run):
     written = set(first_cells(sections(page("reference/run-folder.md"))["Files"]))
     there = {p.relative_to(run).as_posix() for p in run.rglob("*") if p.is_file()}
     assert written == there
-    from amends.runs import FILES
+    from amends.runs.run import FILES
 
     tops = {name.split("/")[0] for name in written}
     assert tops | {"curve.png", "strongest.png", "least_harmful.png"} == FILES
@@ -207,7 +209,7 @@ def test_every_column_and_key_of_a_run_is_in_the_reference_and_no_other(run):
     import numpy as np
     import pandas as pd
 
-    from amends.frames import COLUMNS
+    from amends.tables.frames import COLUMNS
 
     parts = sections(page("reference/run-folder.md"))
     assert first_cells(parts["causes.csv and causes.parquet"]) == COLUMNS
@@ -296,7 +298,7 @@ def test_a_broken_link_or_a_missing_page_fails_in_one_line(builder, copy, kind, 
 
 def test_the_site_in_a_narrow_window(site):
     """Nothing is cut off at 390 px, the menu opens, and no request leaves the disk."""
-    from tests.test_browser import CHROMIUM
+    from tests.report.test_browser import CHROMIUM
 
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
     if CHROMIUM is None:

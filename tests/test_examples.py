@@ -15,8 +15,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.cli.test_cli import DONE
 from tests.projects import amends
-from tests.test_cli import DONE
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))

@@ -9,17 +9,17 @@ from torch import nn
 from torch.testing import assert_close
 
 from amends import methods
-from amends.climb import LBFGS, Adam, FixedPoint, Newton
+from amends.algorithm.identify import identify
+from amends.algorithm.treat import treat
 from amends.curvature import CG, GGN, Dense, Diagonal, Kronecker
 from amends.editors import Mode, Step, Tangent, follow
-from amends.factor import Factor
-from amends.influence import identify
+from amends.editors.climb import LBFGS, Adam, FixedPoint, Newton
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network
+from amends.evidence.params import flatten
 from amends.methods import Method
-from amends.network import Network
-from amends.params import flatten
 from amends.posteriors import Gaussian
 from amends.remember import Laplace
-from amends.treatment import treat
 from tests.conftest import classification, factor, regression
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from amends.errors import BadInput, NonFinite, at_least, first_line
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 from amends.likelihoods import Tokens, probability
 
 SALT = 20221  # so that a data set made with the same seed does not share its draws

@@ -14,8 +14,8 @@ from amends.curvature.backprop import general_grads
 from amends.curvature.dense import DensePrecision
 from amends.curvature.implicit import ImplicitPrecision
 from amends.errors import BadInput
-from amends.factor import Factor
-from amends.params import Params, count
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, count
 from amends.posteriors import Curvature, Precision
 
 HELD = 2**24  # numbers held at once: per-example gradients and what they are solved to

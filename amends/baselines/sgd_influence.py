@@ -10,9 +10,9 @@ from torch import Tensor
 from amends.curvature import CG
 from amends.curvature.solvers import largest
 from amends.errors import at_least
-from amends.factor import Factor
-from amends.network import derivative, transformable
-from amends.params import Params, plus, zeros_like
+from amends.evidence.factor import Factor
+from amends.evidence.network import derivative, transformable
+from amends.evidence.params import Params, plus, zeros_like
 from amends.trace import Trace, check_trace, replay
 
 

@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 from amends.baselines.loss import SALT
 from amends.curvature.last import last_layer
 from amends.errors import BadInput, at_least
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 from amends.likelihoods import Categorical
 
 WIDEST = 2048

@@ -10,9 +10,9 @@ from torch.nn.functional import one_hot
 
 from amends.curvature import GGN, Kronecker
 from amends.errors import BadInput
-from amends.factor import Factor
+from amends.evidence.factor import Factor
+from amends.evidence.network import derivative
 from amends.likelihoods import Categorical
-from amends.network import derivative
 from amends.posteriors import Curvature
 
 

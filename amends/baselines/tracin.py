@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from amends.errors import BadInput
-from amends.factor import Factor
-from amends.network import derivative
-from amends.params import Params
+from amends.evidence.factor import Factor
+from amends.evidence.network import derivative
+from amends.evidence.params import Params
 from amends.trace import Trace
 
 

@@ -16,9 +16,9 @@ from amends.cli.options import config_argument, from_keys, options_of, print_jso
 def check(config: Path, as_json: bool, quiet: bool, verbose: bool, **options) -> None:
     """Load what CONFIG names, run one batch forward and backward, and say what a repair would work on:
     shapes, classes, device, memory, and roughly how long it would take."""
-    from amends.checking import checked
     from amends.cli.loading import load_job
     from amends.cli.show import show_check
+    from amends.workflow.check import checked
 
     found = checked(load_job(config, options_of(options), verbose))
     if as_json:

@@ -19,8 +19,8 @@ def curve(run: Path, as_json: bool, quiet: bool, verbose: bool) -> None:
     """
     from amends.cli.loading import load_job
     from amends.cli.show import show_curve
-    from amends.runs import Run
-    from amends.workflow import curve_of, known_curve
+    from amends.runs.run import Run
+    from amends.workflow.stages import curve_of, known_curve
 
     opened = Run.open(run)
     rows = known_curve(opened)

@@ -23,7 +23,7 @@ def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose
     """
     from amends.cli.loading import load_job
     from amends.cli.show import harmful, show_identified
-    from amends.workflow import free, identify_into, next_free
+    from amends.workflow.stages import free, identify_into, next_free
 
     out = out or next_free("identify")
     free(out)

@@ -7,7 +7,7 @@ from typing import Any
 
 from amends.cli.options import note
 from amends.config import Config, read_config
-from amends.job import Job, open_job
+from amends.workflow.job import Job, open_job
 
 
 def load_job(config: Path | Config, options: dict[str, Any], verbose: bool) -> Job:

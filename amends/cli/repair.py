@@ -46,9 +46,9 @@ def repair(
     from amends.cli.loading import load_job
     from amends.cli.show import finish
     from amends.data.failures import positions
-    from amends.runs import Run
-    from amends.workflow import approved as decided
-    from amends.workflow import next_free, repair_into
+    from amends.runs.run import Run
+    from amends.workflow.stages import approved as decided
+    from amends.workflow.stages import next_free, repair_into
 
     options = options_of(options)
     one_way(options, approved=approved, ids=ids)

@@ -15,7 +15,8 @@ from amends.cli.options import print_json, run_argument
 def report(run: Path, as_json: bool) -> None:
     """Read RUN, compute nothing, and write its report.html anew."""
     from amends.report.page import report as page
-    from amends.runs import Run, add_to_folder, locked
+    from amends.runs.disk import add_to_folder, locked
+    from amends.runs.run import Run
 
     Run.open(run)
     text = page(run)

@@ -21,7 +21,7 @@ def ls(folder: Path, as_json: bool) -> None:
     """The runs in FOLDER, runs/ when left out, oldest first."""
     from amends.cli.show import show_runs
     from amends.errors import BadInput
-    from amends.runs import runs_in
+    from amends.runs.run import runs_in
 
     if not folder.is_dir():
         raise BadInput(f"no such folder; {folder}; name the folder your runs are in")
@@ -41,7 +41,7 @@ def ls(folder: Path, as_json: bool) -> None:
 def show(run: Path, as_json: bool) -> None:
     """What RUN found, and how it was made."""
     from amends.cli.show import show_identified, show_settings, show_verdict
-    from amends.runs import DONE, Run
+    from amends.runs.run import DONE, Run
 
     opened = Run.open(run)
     if as_json:
@@ -61,7 +61,8 @@ def show(run: Path, as_json: bool) -> None:
 def diff(one: Path, other: Path, as_json: bool) -> None:
     """How two runs differ: their settings, their results, and the causes only one of them has."""
     from amends.cli.show import show_diff
-    from amends.runs import Run, difference
+    from amends.runs.compare import difference
+    from amends.runs.run import Run
 
     found = difference(Run.open(one), Run.open(other))
     if as_json:
@@ -75,7 +76,7 @@ def diff(one: Path, other: Path, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def rm(run: Path, yes: bool) -> None:
     """Remove RUN for good. Only what amends wrote is removed: a folder with anything else in it stays."""
-    from amends.runs import Run, remove
+    from amends.runs.run import Run, remove
 
     opened = Run.open(run)
     if not yes and not click.confirm(f"Remove {run} for good?", err=True):

@@ -25,11 +25,11 @@ def treat(
     With none of --top, --fraction, --approved and --ids a curve decides how many. Decisions in
     causes.csv stay as they are.
     """
-    from amends import workflow
     from amends.cli.loading import load_job
     from amends.cli.show import finish
     from amends.data.failures import positions
-    from amends.runs import Run
+    from amends.runs.run import Run
+    from amends.workflow import stages as workflow
 
     options = options_of(options)
     one_way(options, approved=approved, ids=ids)

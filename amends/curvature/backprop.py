@@ -21,9 +21,9 @@ from torch.func import vjp, vmap
 from amends.curvature.rules import Rule, rule_for
 from amends.data.examples import Inputs, each, leaves
 from amends.errors import BadInput
-from amends.factor import Factor
-from amends.network import Network, transformable
-from amends.params import Params
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network, transformable
+from amends.evidence.params import Params
 
 PROBE = 2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from amends.errors import at_least
-from amends.factor import Factor
-from amends.params import Params
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
 from amends.posteriors import Curvature, Precision
 
 

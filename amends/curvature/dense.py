@@ -11,8 +11,8 @@ from torch import Generator, Tensor
 from amends.curvature.backprop import general_grads
 from amends.curvature.kinds import Empirical, Kind, by_row, check_measure
 from amends.errors import OutOfMemory
-from amends.factor import Factor
-from amends.params import Params, count, flatten, unflatten
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, count, flatten, unflatten
 
 LIMIT = 20_000
 

@@ -11,8 +11,8 @@ from torch import Generator, Tensor
 from amends.curvature.backprop import Call, Plan, forward, general_grads, plan
 from amends.curvature.kinds import Empirical, Kind, by_row, check_measure
 from amends.curvature.rules import squared
-from amends.factor import Factor
-from amends.params import Params, flatten, zeros_like
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, flatten, zeros_like
 
 
 @dataclass(frozen=True, eq=False)

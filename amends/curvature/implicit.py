@@ -12,10 +12,10 @@ from torch import Generator, Tensor
 from amends.curvature.diagonal import diagonal
 from amends.curvature.kinds import GGN, Kind, Sampled, by_row
 from amends.errors import NotConverged
-from amends.factor import Factor
+from amends.evidence.factor import Factor
+from amends.evidence.network import transformable
+from amends.evidence.params import Params, flatten, plus, scaled, unflatten, zeros_like
 from amends.likelihoods import asked
-from amends.network import transformable
-from amends.params import Params, flatten, plus, scaled, unflatten, zeros_like
 
 
 @dataclass(frozen=True, eq=False)

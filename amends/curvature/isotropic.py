@@ -8,8 +8,8 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.diagonal import normal_like
-from amends.factor import Factor
-from amends.params import Params, count, scaled
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, count, scaled
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from amends.errors import BadInput, at_least
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 from amends.likelihoods import Likelihood, Tokens, asked
 
 TOKEN_DRAWS = 4  # of each sequence, where curvature is asked for exactly

@@ -22,8 +22,8 @@ from amends.curvature.backprop import Call, Owned, Plan, forward, plan
 from amends.curvature.dense import nonnegative
 from amends.curvature.diagonal import DiagonalPrecision, diagonal, normal_like
 from amends.curvature.kinds import Empirical, Kind, by_row, check_measure
-from amends.factor import Factor
-from amends.params import Params, count, flatten, unflatten
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, count, flatten, unflatten
 
 CHUNK = 2**24  # numbers of per-example gradients held at once
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from amends.curvature import rules
 from amends.curvature.backprop import Call, forward, plan
 from amends.curvature.kinds import Empirical
-from amends.factor import Factor
-from amends.params import Params
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
 
 SKETCH = 32  # numbers that stand for either side of a sequence's gradient
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from amends.factor import Factor
-from amends.params import Params
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
 from amends.posteriors import Curvature, Precision
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from amends.factor import Factor
-from amends.params import Params
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
 from amends.posteriors import Curvature, Precision
 
 

@@ -9,8 +9,8 @@ import torch
 from amends.curvature.implicit import ImplicitPrecision, implicit
 from amends.curvature.kinds import GGN, Kind, check_measure
 from amends.errors import NotConverged, at_least
-from amends.factor import Factor
-from amends.params import Params, dot, plus, scaled, zeros_like
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, dot, plus, scaled, zeros_like
 
 
 def norm(vector: Params) -> float:

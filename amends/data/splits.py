@@ -32,3 +32,11 @@ def some(positions: np.ndarray, most: int, seed: int) -> np.ndarray:
     if len(positions) <= most:
         return positions
     return positions[np.sort(np.random.default_rng([seed, 13]).permutation(len(positions))[:most])]
+
+
+def halves(groups: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Positions: each half beside the other, every group in both; a single example is both."""
+    a, b = split(groups, 0.5, seed)
+    if not len(a) or not len(b):
+        a = b = np.arange(len(groups))
+    return [(a, b), (b, a)]

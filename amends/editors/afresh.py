@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amends.climb import Climber
+from amends.editors.climb import Climber
 from amends.errors import BadInput
-from amends.factor import Factor
-from amends.network import Network
-from amends.params import Params
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network
+from amends.evidence.params import Params
 from amends.posteriors import Posterior
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 from amends.posteriors import Posterior
 
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from amends.editors.base import Editor, finer, open_ended
 from amends.errors import BadInput
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 from amends.posteriors import Ensemble, Posterior
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from amends.errors import NonFinite
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 from amends.posteriors import Posterior
 
 

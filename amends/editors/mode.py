@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from amends.climb import LBFGS, Adam, Climber
 from amends.editors.base import finer
-from amends.factor import Bounded, Factor, Term
+from amends.editors.climb import LBFGS, Adam, Climber
+from amends.evidence.factor import Bounded, Factor, Term
 from amends.posteriors import Posterior
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from amends.climb import Climber
+from amends.editors.climb import Climber
 from amends.errors import BadInput
-from amends.factor import Factor
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
 from amends.likelihoods import asked
-from amends.params import Params
 from amends.posteriors import Posterior
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from amends.climb import FINER
+from amends.editors.climb import FINER
 from amends.errors import BadInput
-from amends.factor import Factor
-from amends.params import Params, plus, scaled
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, plus, scaled
 from amends.posteriors import Gaussian, Posterior
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from amends.editors.step import natural_gradient
-from amends.factor import Factor, Term
-from amends.network import derivative
-from amends.params import Params, plus
+from amends.evidence.factor import Factor, Term
+from amends.evidence.network import derivative
+from amends.evidence.params import Params, plus
 from amends.posteriors import Posterior
 
 

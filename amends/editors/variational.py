@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from amends.climb import LBFGS, Adam, Climber
 from amends.editors.base import finer
+from amends.editors.climb import LBFGS, Adam, Climber
 from amends.errors import BadInput, at_least
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 from amends.posteriors import Divergence, Expected, MeanField, Posterior
 
 

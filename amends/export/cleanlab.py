@@ -9,7 +9,7 @@ import numpy as np
 from amends.errors import RunMismatch, first_line
 from amends.export.decisions import decisions, placed, ranks, scores
 from amends.export.files import Exported, as_run, place, write_file
-from amends.runs import DONE, Run
+from amends.runs.run import DONE, Run
 
 if TYPE_CHECKING:
     import pandas as pd

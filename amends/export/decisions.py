@@ -9,9 +9,9 @@ import numpy as np
 
 from amends.errors import BadInput, RunMismatch, first_line
 from amends.export.kept import Kept
-from amends.frames import COLUMNS
-from amends.runs import DONE, Run
-from amends.store import read_identified
+from amends.runs.run import DONE, Run
+from amends.tables.frames import COLUMNS
+from amends.workflow.store import read_identified
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amends.errors import BadInput
-from amends.runs import Run, locked, on_disk, write_folder
+from amends.runs.disk import locked, on_disk, write_folder
+from amends.runs.run import Run
 
 
 class Exported(NamedTuple):

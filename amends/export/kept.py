@@ -14,7 +14,7 @@ from torch import Tensor
 
 from amends.data.records import Records
 from amends.errors import BadInput, RunMismatch, first_line
-from amends.runs import DONE, Run
+from amends.runs.run import DONE, Run
 
 
 @dataclass(frozen=True, eq=False)

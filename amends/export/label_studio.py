@@ -11,7 +11,7 @@ from amends.data.records import Records
 from amends.export.decisions import about, decisions, plain
 from amends.export.files import Exported, as_run, place, write_file
 from amends.export.source import Source, source
-from amends.looks import picture
+from amends.tables.looks import picture
 
 SIDE = 256  # pixels; a task holds its picture itself, so that nothing has to be served
 

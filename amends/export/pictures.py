@@ -11,7 +11,7 @@ from amends.errors import BadInput
 from amends.export.files import Exported, as_run, place, write_folder
 from amends.export.kept import Kept
 from amends.export.source import Source, source
-from amends.looks import pixels, png
+from amends.tables.looks import pixels, png
 
 STARTS = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"GIF8": ".gif", b"RIFF": ".webp", b"BM": ".bmp"}
 UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f]')

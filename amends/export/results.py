@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from amends.errors import RunMismatch, first_line
-from amends.runs import DONE, Run
+from amends.runs.run import DONE, Run
 
 PROJECT = "amends"
 FILES = ("report.html", "causes.csv", "metrics.json", "curve.csv", "run.toml")

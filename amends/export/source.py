@@ -16,15 +16,15 @@ from amends.data.examples import examples
 from amends.data.formats.pictures import Pictures
 from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw
 from amends.data.formats.tables import IMAGES, TEXTS
+from amends.data.hashes import set_hash
 from amends.data.inputs import leaves
 from amends.data.read import read
 from amends.data.records import Records
 from amends.data.views import LABELS
 from amends.errors import BadInput, RunMismatch
-from amends.hashes import set_hash
-from amends.job import train_of
-from amends.looks import kind_of, pictures_in, text_column
-from amends.runs import Run
+from amends.runs.run import Run
+from amends.tables.looks import kind_of, pictures_in, text_column
+from amends.workflow.job import train_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from amends.errors import BadInput
 from amends.export.decisions import decisions
 from amends.export.files import Exported, as_run, place, write_folder
 from amends.export.results import curve, files, measured, parameters, verdict
-from amends.runs import Run
+from amends.runs.run import Run
 
 SHOWN = 50  # causes in the text panel; causes.csv lies beside it
 COLUMNS = ("rank", "id", "index", "score", "given", "predicted", "suggested", "group", "decision")

@@ -10,7 +10,7 @@ from typing import Any
 from amends.errors import BadInput, DiskError, first_line
 from amends.export.files import Exported, as_run, place, write_folder
 from amends.export.results import PROJECT, curve, environment, files, measured, parameters, verdict
-from amends.runs import Run
+from amends.runs.run import Run
 
 
 def to_wandb(run: Any, out: Any = None, *, online: bool = False, project: str = PROJECT) -> Exported:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from amends.editors import Editor
-from amends.factor import Factor
+from amends.evidence.factor import Factor
+from amends.methods.ratio import first_order
 from amends.posteriors import Posterior
-from amends.ratio import first_order
 
 Score = Callable[[Posterior, Posterior, Factor], Tensor]  # (q, q₊F, D) → what each example lost
 Scorer = Callable[[Factor, Factor], Tensor]  # (D, F) → scores, without an edit

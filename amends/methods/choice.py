@@ -8,16 +8,16 @@ from inspect import signature
 from typing import Any
 
 from amends.baselines import Shortfall
-from amends.climb import LBFGS
 from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once, Part
 from amends.editors import Mode, Step
+from amends.editors.climb import LBFGS
 from amends.errors import BadInput
 from amends.methods import edits, quick, solvers, treatments
 from amends.methods.base import Method, Scorer
 from amends.methods.edits import ewc, functional
+from amends.methods.ratio import label_part
 from amends.methods.treatments import fine_tune
 from amends.posteriors import Curvature
-from amends.ratio import label_part
 from amends.remember import Laplace, Predictions
 
 CURVED = 4000  # examples of D that the curvature of a large model is measured on

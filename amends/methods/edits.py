@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from amends.climb import LBFGS, Adam, Ascent, Climber, FixedPoint
 from amends.curvature import GGN, Damped, Diagonal, Empirical, Kind, Kronecker
 from amends.editors import Each, Mode, Variational
+from amends.editors.climb import LBFGS, Adam, Ascent, Climber, FixedPoint
 from amends.errors import BadInput
 from amends.methods.base import Method
+from amends.methods.ratio import first_order, predictive
 from amends.posteriors import Curvature, Gaussian
-from amends.ratio import first_order, predictive
 from amends.remember import Gradients, Laplace, Members, PathIntegral, Predictions, Running
 from amends.remember import Variational as FittedSpread
 from amends.trace import Trace

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from amends.climb import Adam
 from amends.curvature import Isotropic
 from amends.editors import Afresh, Mode, Relabel, Step
+from amends.editors.climb import Adam
 from amends.errors import BadInput
 from amends.methods.base import Method
 from amends.methods.solvers import cg, checked

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from amends.data.examples import Inputs
-from amends.factor import Factor, Term
+from amends.evidence.factor import Factor, Term
+from amends.evidence.params import Params
 from amends.likelihoods import Tokens, asked
-from amends.params import Params
 from amends.posteriors.gaussian import Gaussian
 
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from torch import Generator, Tensor
 
-from amends.factor import Factor, Term
-from amends.params import Params
+from amends.evidence.factor import Factor, Term
+from amends.evidence.params import Params
 
 
 class Posterior(Protocol):

@@ -22,9 +22,9 @@ from torch.nn import functional as nnf
 
 from amends.data.examples import Inputs
 from amends.errors import BadInput
-from amends.factor import Factor
-from amends.network import Network
-from amends.params import Params
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network
+from amends.evidence.params import Params
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Embedding)
 TINY = 1e-24  # a variance of zero has no derivative of its root

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.factor import Factor, Term
-from amends.params import Params, dot, plus, scaled
+from amends.evidence.factor import Factor, Term
+from amends.evidence.params import Params, dot, plus, scaled
 from amends.posteriors.base import Curvature, Precision
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from amends.errors import BadInput
-from amends.factor import Factor, Term
-from amends.params import Params, dot, plus, scaled
+from amends.evidence.factor import Factor, Term
+from amends.evidence.params import Params, dot, plus, scaled
 from amends.posteriors.expected import spread_name
 
 

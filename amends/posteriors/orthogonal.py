@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from amends.errors import BadInput
-from amends.factor import Factor, Term
-from amends.params import Params, flatten, unflatten
+from amends.evidence.factor import Factor, Term
+from amends.evidence.params import Params, flatten, unflatten
 
 Gradients = Callable[[Factor, Params], tuple[Tensor, np.ndarray]]
 DEPENDENT = 1e-6  # a gradient this much shorter once projected adds no direction

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from amends.factor import Factor, Term
-from amends.params import Params
+from amends.evidence.factor import Factor, Term
+from amends.evidence.params import Params
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from amends.curvature import Isotropic
 from amends.errors import at_least
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 from amends.posteriors import Anchored
 from amends.remember.laplace import Laplace
 

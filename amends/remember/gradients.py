@@ -10,9 +10,9 @@ from torch import Tensor
 
 from amends.curvature.backprop import general_grads
 from amends.errors import BadInput, at_least
-from amends.factor import Factor
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
 from amends.likelihoods import Categorical, Tokens
-from amends.params import Params
 from amends.posteriors import Orthogonal
 
 

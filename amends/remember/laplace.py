@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from amends.curvature import Diagonal, rules
 from amends.curvature.backprop import forward, plan
 from amends.errors import BadInput, at_least
-from amends.factor import Factor
-from amends.params import Params
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
 from amends.posteriors import Curvature, Gaussian
 
 

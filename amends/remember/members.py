@@ -11,9 +11,9 @@ from torch import nn
 
 from amends.curvature import GGN, Damped, Diagonal
 from amends.errors import BadInput, at_least
-from amends.factor import Factor
-from amends.network import Network
-from amends.params import Params, plus, scaled
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network
+from amends.evidence.params import Params, plus, scaled
 from amends.posteriors import Ensemble, Posterior
 
 

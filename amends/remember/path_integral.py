@@ -10,8 +10,8 @@ import torch
 from amends.curvature import GGN, Diagonal
 from amends.curvature.diagonal import DiagonalPrecision, normal_like
 from amends.errors import BadInput, at_least
-from amends.factor import Factor
-from amends.params import Params, flatten, plus, scaled, zeros_like
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, flatten, plus, scaled, zeros_like
 from amends.posteriors import Gaussian
 from amends.trace import Trace, batches, check_trace
 

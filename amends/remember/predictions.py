@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from amends.errors import BadInput, at_least
-from amends.factor import Factor
+from amends.evidence.factor import Factor
 from amends.likelihoods import asked
 from amends.posteriors import Anchored
 from amends.remember.laplace import Laplace

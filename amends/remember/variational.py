@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from amends.climb import LBFGS, Climber
 from amends.curvature import GGN, Diagonal
+from amends.editors.climb import LBFGS, Climber
 from amends.errors import at_least
-from amends.factor import Factor
-from amends.params import Params, count, dot
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, count, dot
 from amends.posteriors import Expected, MeanField
 from amends.posteriors.expected import drawn_names, spread_name
 

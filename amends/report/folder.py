@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from amends.errors import BadInput, DiskError, RunMismatch, first_line
-from amends.runs import NUMBERS, decided, separator
+from amends.runs.run import NUMBERS, decided, separator
 
 DONE, IDENTIFIED = "done", "identified"
 ROWS = 1000  # of the causes that are kept in memory

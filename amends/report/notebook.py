@@ -14,8 +14,8 @@ from amends.report.page import style
 if TYPE_CHECKING:
     import pandas as pd
 
-    from amends.algorithm import Repair
-    from amends.influence import Influence
+    from amends.algorithm.identify import Influence
+    from amends.workflow.repair import Repair
 
 SHOWN = 6  # causes
 ROOM = 300_000  # bytes; a notebook keeps what it shows
@@ -28,7 +28,7 @@ PANEL = (
 
 def repair_html(result: Repair) -> str:
     """Verdict, before and after, the curve, and the strongest causes."""
-    from amends.looks import looks_of
+    from amends.tables.looks import looks_of
 
     frame, m = result.causes.head(SHOWN), result.metrics
     failures = result.given["failures"].examples
@@ -46,8 +46,8 @@ def influence_html(found: Influence) -> str:
     """How many stand against the failures, and the strongest of them."""
     import numpy as np
 
-    from amends.frames import causes_frame
-    from amends.looks import looks_of
+    from amends.tables.frames import causes_frame
+    from amends.tables.looks import looks_of
 
     order = np.argsort(-found.scores, kind="stable")[:SHOWN]
     frame = causes_frame(found, order)

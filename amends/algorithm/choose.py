@@ -1,0 +1,263 @@
+"""How to forget, how many to remove, and whether to learn from the failures as well: chosen without
+what judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from amends.algorithm.curve import (
+    CAUSES,
+    LEARNED,
+    NOTHING,
+    NOTHING_LEARNED,
+    RANDOM,
+    Curve,
+    CurvePoint,
+    Fit,
+    Rule,
+    share,
+    sizes,
+)
+from amends.algorithm.identify import Influence
+from amends.algorithm.treat import again, treated
+from amends.algorithm.verdict import Floors, floors_of
+from amends.data.splits import halves, some
+from amends.errors import AmendsError, BadInput
+from amends.evaluation.predictions import groups
+from amends.evidence.factor import Factor
+from amends.evidence.params import LARGE, Params, count
+from amends.methods import Method
+from amends.posteriors import Ensemble, Posterior
+from amends.progress import Progress
+
+SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
+REFITS = 3  # of every point of the curve, where a treatment has random numbers
+MARGIN = 0.5  # standard errors of the guard's share that a size should leave above the floor
+BESIDE = 2  # right examples learned with the failures, at most, as a multiple of D
+FAILURE, RIGHT = 2.0, 4.0  # what one of either counts when learned; an example of D, whose label nobody checked, 1
+SPARED = 2  # a large model is fitted once, at so many sizes when it learns, and beside one random control
+
+
+def alike(a: Factor, b: Factor) -> bool:
+    """Whether targets are of one kind, so that the two can be learned together."""
+    y, z = a.examples.y, b.examples.y
+    return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()
+
+
+def _taught(failures: Factor, right_ones: Factor | None) -> Factor:
+    heavy = FAILURE * failures
+    return heavy if right_ones is None else heavy + RIGHT * right_ones
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a search ended with: its points, which of them is the repair, and which pairs of (with the
+    causes gone, a control) must differ for it to be one. Where the failures were learned from and nobody
+    said so, `forgetting` is the same without that, should what judges say that it was in vain."""
+
+    points: list[CurvePoint]
+    floors: Floors
+    tried: bool
+    safe: bool = True  # whether any of the sizes keeps what worked
+    final: int | None = None
+    against: tuple[tuple[int, int], ...] = ()
+    forgetting: Made | None = None
+
+    @property
+    def controls(self) -> set[int]:
+        """Numbers removed in the controls that are told."""
+        return {0} if self.final is None else {0, self.points[self.final].removed}
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """How to forget, how many to remove, and whether to learn from the query as well. Never sees what
+    judges. `others` are treatments to choose from beside `method`."""
+
+    found: Influence
+    guard: Factor | None
+    keep: tuple[Factor, ...]
+    kept: Mapping[str, float | None]  # their names, and the least of each that must be right, where the user says
+    method: Method
+    learning: bool | None
+    failures: float  # share of the failures among all the user gave
+    floor: float | None
+    seed: int
+    progress: Progress
+    gone: np.ndarray  # what an earlier repair of another group removed, and stays removed
+    chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
+    others: tuple[Method, ...] = ()
+    laid: Floors | None = None  # what an earlier repair of another group was held to, and holds on
+    known: Mapping[int, Fit] = field(default_factory=dict)  # fits of `method` made while choosing it, by size
+
+    @cached_property
+    def large(self) -> bool:
+        return count(self.found.train.network.params) >= LARGE
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """What may be removed: what the user picked, then the others, each most harmful first."""
+        order = np.argsort(-self.found.scores, kind="stable")
+        order = order[~np.isin(order, self.gone)]
+        if self.chosen is None:
+            return order
+        picked = np.isin(order, self.chosen)
+        return np.concatenate([order[picked], order[~picked]])
+
+    def __call__(self, asked: int | None) -> Made:
+        if self.others:
+            plain, (best, known) = replace(self, others=()), self._best(asked)
+            made = replace(plain, method=best, known=known)(asked)
+            return made if best is self.method or made.final is not None else plain(asked)
+        train, say = self.found.train, self.progress.say
+        curve = replace(self._curve(self.method), known=self.known)
+        say("control: nothing removed")
+        points = [curve.nothing()]
+        floors, rule = self._rule(points[0])
+        counts = self._counts(asked)
+        if asked is None:
+            say("trying how many to remove")
+            points += curve.causes(counts, rule.good)
+            chosen = rule.smallest(points[1:])
+        else:
+            chosen = curve.at(CAUSES, self.order[:asked])
+            points.append(chosen)
+        say("control: as many removed at random")
+        one = chosen or points[-1]
+        points += [curve.random(p.removed) for p in points[1:] if p is one or not self.large]
+        if chosen is None:
+            return Made(points, floors, bool(counts), any(rule.safe(p) for p in points if p.by == CAUSES))
+        at = points.index(chosen)
+        by_chance = next(i for i, p in enumerate(points) if p.by == RANDOM and p.removed == chosen.removed)
+        made = Made(points, floors, True, True, at, ((at, 0), (at, by_chance)))
+        if self.learning is False or not alike(train, self.found.failures):
+            return made
+        say("learning from the failures as well")
+        size = self._size_to_learn_with(chosen, points, rule)
+        if size is None:
+            return made
+        learner = self._curve(self.method._replace(learn=True), _taught(self.found.failures, self.right_ones))
+        learned = learner.at(LEARNED, self.order[:size])
+        if not self.learning and not rule.safe(learned):
+            return made
+        points += [learned, learner.at(NOTHING_LEARNED, self.order[:0])]
+        last = len(points) - 1
+        alone = None if self.learning else made
+        return replace(made, final=last - 1, against=(*made.against, (last - 1, last)), forgetting=alone)
+
+    def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
+        """The chosen size or one below it, whichever leaves most of query and guard right, in the proportion
+        given, where each half of both was not learned from; None where what worked would suffer, where only
+        forgetting leaves more right by a standard error of the query, or where learning makes forgetting
+        needless: with nothing forgotten as much of the query is right, within such an error."""
+        sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
+        sizes = sizes[-(SPARED if self.large else SMALLER) :]
+        nothing, *tried = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
+        error = 0.5 / len(self.found.failures) ** 0.5
+        enough, least = nothing.query + error, rule.overall(chosen) - self.failures * error
+        good = [
+            p for p in tried
+            if rule.safe(p) and p.query >= enough and (self.learning or rule.overall(p) > least)
+        ]  # fmt: skip
+        if good:
+            return max(good, key=rule.overall).removed
+        return chosen.removed if self.learning else None
+
+    def _learned_by_halves(self, causes: np.ndarray) -> CurvePoint:
+        """Learning from half of query and guard, as heavy as the whole, looking at the other; and the other
+        way round."""
+        query, right_ones, method = self.found.failures, self.right_ones, self.method._replace(learn=True)
+        beside = [(None, self.guard)] * 2
+        if right_ones is not None:
+            beside = [(right_ones[a], right_ones[b]) for a, b in halves(groups(right_ones), self.seed)]
+        fits = []
+        for (shown, unseen), (held, judging) in zip(halves(groups(query), self.seed), beside, strict=True):
+            theta = self._treated(causes, method, 2.0 * _taught(query[shown], held))
+            fits.append(replace(self._curve(method), query=query[unseen], guard=judging).seen(theta))
+        both = CurvePoint(LEARNED, len(causes), tuple(fits))  # neither would be handed back: only the mean counts
+        return replace(both, fits=(replace(fits[0], query=both.query, guard=both.guard, kept=both.kept),))
+
+    @cached_property
+    def right_ones(self) -> Factor | None:
+        """Of those that guard, what is learned with the failures, which alone would pull towards their own
+        classes; not so many that learning would take many times as long as forgetting."""
+        train, guard = self.found.train, self.guard
+        if guard is None or not alike(train, guard):
+            return None
+        return guard[some(np.arange(len(guard)), round(BESIDE * len(train)), self.seed)]
+
+    def _counts(self, asked: int | None) -> list[int]:
+        """The sizes of C to try."""
+        if asked is not None:
+            return [asked]
+        harmful = int((self.found.scores[self.order] > 0).sum())
+        return sizes(len(self.found.train), min(harmful, len(self.order) - 1))
+
+    def _best(self, asked: int | None) -> tuple[Method, dict[int, Fit]]:
+        """The treatment that leaves most of query and guard right, in the proportion given, with a tenth of D
+        gone, among those that keep what worked, if any does, and its fits. Another than the usual one has to fix
+        more of the query by a standard error, if that one keeps what worked; one that refuses is passed over."""
+        counts = self._counts(asked)
+        if not counts:
+            return self.method, {}
+        self.progress.say("trying how to forget")
+        nothing, size = self._once(self.method, 0), counts[min(2, len(counts) - 1)]
+        (_, rule), usual = self._rule(nothing), self._once(self.method, size)
+        best, most = (self.method, {0: nothing.fits[0], size: usual.fits[0]}), (rule.safe(usual), rule.overall(usual))
+        least = usual.query + 0.5 / len(self.found.failures) ** 0.5 if most[0] else 0.0
+        for method in self.others:
+            try:
+                point = self._once(method, size)
+            except (AmendsError, torch.OutOfMemoryError):
+                continue
+            here = (rule.safe(point), rule.overall(point))
+            if here > most and point.query >= least:
+                best, most = (method, {size: point.fits[0]}), here
+        return best
+
+    def _once(self, method: Method, size: int) -> CurvePoint:
+        trying = replace(self, method=method, others=())
+        return CurvePoint(CAUSES if size else NOTHING, size, (trying._curve(method).fit(self.order[:size], 0),))
+
+    def _rule(self, nothing: CurvePoint) -> tuple[Floors, Rule]:
+        """What must be kept, counted from where the model was and from the control."""
+        start = self.found.train.network.params
+        floors = self.laid
+        if floors is None:
+            floors = floors_of(
+                nothing.guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)], self.kept
+            )
+        return floors, Rule(floors.guard, floors.keep, self.failures, nothing, self._margin(floors.guard))
+
+    def _margin(self, least: float) -> float:
+        """Above the least that is to stay right of the guard, a part of the error with which it stands for others."""
+        if self.guard is None:
+            return 0.0
+        return MARGIN * max(0.0, least * (1 - least)) ** 0.5 / len(self.guard) ** 0.5
+
+    def _curve(self, method: Method, taught: Factor | None = None) -> Curve:
+        query = self.found.failures
+        refits = REFITS if again(method, 1) is not method and not self.large else 1
+
+        def treat(causes: np.ndarray, number: int) -> Params:
+            return self._treated(causes, again(method, number), query if taught is None else taught)
+
+        return Curve(treat, refits, self.order, query, self.guard, self.keep, self.seed)
+
+    def _treated(self, causes: np.ndarray, method: Method, query: Factor) -> Params:
+        gone = np.sort(np.concatenate([causes, self.gone]).astype(np.int64))
+        after = treated(self.found.train, gone, query, self.guard, method, self.progress, self.keep, self.remembered)
+        if isinstance(after, Ensemble) and after.centre is None:
+            raise BadInput(
+                "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
+            )
+        return after.mean
+
+    @cached_property
+    def remembered(self) -> Posterior:
+        return self.method.remember(self.found.train, self.guard)

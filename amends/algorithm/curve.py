@@ -1,0 +1,209 @@
+"""How much to remove: accuracy over the size of C, with the controls that tell effect from luck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from amends.evaluation.predictions import right
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params, count
+
+CAUSES, RANDOM, NOTHING = "causes", "random", "nothing"
+LEARNED, NOTHING_LEARNED = "causes, failures learned", "nothing, failures learned"
+ROUNDING = 1e-9  # a share exactly at its floor is not below it
+SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+NOISE = 0.01  # of a share right over refits, where they say less
+PATIENCE = 2  # sizes in a row that are no good before larger ones are given up
+PARKED = 5_000_000  # parameters from which a fit waits in main memory
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One treated model. `query`, `guard` and `kept` choose; `holdout` and `remaining` judge, and are
+    not looked at before the choice is made."""
+
+    theta: Params
+    query: float
+    guard: float | None
+    kept: tuple[float, ...] = ()
+    holdout: float | None = None
+    remaining: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CurvePoint:
+    """Treated with `removed` examples gone, chosen `by` causes or a control; once, or several times with
+    other random numbers. A share is the mean over these fits."""
+
+    by: str
+    removed: int
+    fits: tuple[Fit, ...]
+
+    @property
+    def theta(self) -> Params:
+        return self.fits[0].theta
+
+    def mean(self, name: str) -> float | None:
+        values = [getattr(f, name) for f in self.fits]
+        return None if values[0] is None else float(np.mean(values))
+
+    @property
+    def query(self) -> float:
+        return self.mean("query") or 0.0
+
+    @property
+    def guard(self) -> float | None:
+        return self.mean("guard")
+
+    @property
+    def holdout(self) -> float | None:
+        return self.mean("holdout")
+
+    @property
+    def remaining(self) -> float | None:
+        return self.mean("remaining")
+
+    @property
+    def kept(self) -> tuple[float, ...]:
+        return tuple(np.mean([f.kept for f in self.fits], axis=0).tolist())
+
+    def row(self) -> dict[str, Any]:
+        """For a table: means, and the band from the lowest fit to the highest."""
+        names = ("query", "holdout", "guard", "remaining")
+        row: dict[str, Any] = {"by": self.by, "removed": self.removed, **{n: self.mean(n) for n in names}}
+        for name in names:
+            values = [getattr(f, name) for f in self.fits]
+            row |= {f"{name}_{end}": None if values[0] is None else float(best(values))
+                    for end, best in (("low", min), ("high", max))}  # fmt: skip
+        return row | {"refits": len(self.fits)}
+
+
+def share(data: Factor | None, theta: Params) -> float | None:
+    return None if data is None or not len(data) else float(right(data, theta).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Treats with the first k of an order, for several k, several times each."""
+
+    treat: Callable[[np.ndarray, int], Params]  # (causes, which refit) → weights
+    refits: int
+    order: np.ndarray
+    query: Factor
+    guard: Factor | None
+    keep: tuple[Factor, ...] = ()
+    seed: int = 0
+    known: Mapping[int, Fit] = field(default_factory=dict)  # first fits made already, by how many of the order are gone
+
+    def at(self, by: str, causes: np.ndarray) -> CurvePoint:
+        first = [self.known[len(causes)]] if len(causes) in self.known else []
+        return CurvePoint(by, len(causes), (*first, *(self.fit(causes, i) for i in range(len(first), self.refits))))
+
+    def fit(self, causes: np.ndarray, number: int) -> Fit:
+        return self.seen(self.treat(causes, number))
+
+    def seen(self, theta: Params) -> Fit:
+        """A model, and what may choose it."""
+        kept = tuple(float(right(f, theta).mean()) for f in self.keep)
+        made = Fit(theta, share(self.query, theta) or 0.0, share(self.guard, theta), kept)
+        return replace(made, theta={k: v.cpu() for k, v in theta.items()}) if count(theta) >= PARKED else made
+
+    def nothing(self) -> CurvePoint:
+        return self.at(NOTHING, self.order[:0])
+
+    def causes(
+        self, sizes: Sequence[int], good: Callable[[CurvePoint, Sequence[CurvePoint]], bool]
+    ) -> list[CurvePoint]:
+        """From the smallest size up, until several in a row are no good beside those before them."""
+        points: list[CurvePoint] = []
+        bad = 0
+        for k in sizes:
+            points.append(self.at(CAUSES, self.order[:k]))
+            bad = 0 if good(points[-1], points) else bad + 1
+            if bad == PATIENCE:
+                break
+        return points
+
+    def random(self, size: int) -> CurvePoint:
+        """The same number, drawn without looking, another draw for each fit: what removing anything would do."""
+        rng = np.random.default_rng([self.seed, 77, size])
+        drawn = [rng.permutation(np.sort(self.order))[:size] for _ in range(self.refits)]
+        return CurvePoint(RANDOM, size, tuple(self.fit(causes, i) for i, causes in enumerate(drawn)))
+
+
+def judged(
+    points: Sequence[CurvePoint], holdout: Factor, remaining: Factor | None, query: Factor | None = None
+) -> list[CurvePoint]:
+    """The same points with what they were not chosen by; with another query, if there is one."""
+
+    def look(fit: Fit) -> Fit:
+        theta = {k: v.to(holdout.network.device) for k, v in fit.theta.items()}
+        made = replace(fit, holdout=share(holdout, theta), remaining=share(remaining, theta))
+        return made if query is None else replace(made, query=share(query, theta) or 0.0)
+
+    return [replace(p, fits=tuple(look(f) for f in p.fits)) for p in points]
+
+
+def sizes(n: int, most: int) -> list[int]:
+    """Counts to try: shares of D, no more than have a positive score."""
+    return sorted({min(max(1, round(s * n)), most) for s in SHARES if most > 0})
+
+
+def overall(point: CurvePoint, failures: float) -> float:
+    """Query and guard together, weighed by the share of the failures among all the user gave."""
+    return point.query if point.guard is None else failures * point.query + (1 - failures) * point.guard
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a size must leave right of the guard and of each set to keep, and by how much the whole of
+    query and guard, weighed as the user's failures and right examples, must beat removing nothing. What judges
+    is another sample than the guard, so sizes that leave a `margin` more of that go before others."""
+
+    least: float
+    least_kept: tuple[float, ...]
+    failures: float  # share of the failures among all the user gave
+    nothing: CurvePoint
+    margin: float = 0.0
+
+    def overall(self, point: CurvePoint) -> float:
+        return overall(point, self.failures)
+
+    def safe(self, point: CurvePoint, margin: float = 0.0) -> bool:
+        """On average over the fits, and in the first, which is the one that would be handed back."""
+        return all(
+            (seen.guard is None or seen.guard >= self.least + margin - ROUNDING)
+            and all(share >= low - ROUNDING for share, low in zip(seen.kept, self.least_kept, strict=True))
+            for seen in (point, point.fits[0])
+        )
+
+    def good(self, point: CurvePoint, points: Sequence[CurvePoint]) -> bool:
+        """Safe, and not worse on the query than the best so far by more than noise."""
+        return self.safe(point) and point.query >= max(p.query for p in points) - noise([self.nothing, *points])
+
+    def smallest(self, points: Sequence[CurvePoint]) -> CurvePoint | None:
+        """The smallest removal within noise of the best on the query, among those that are safe and
+        better as a whole than removing nothing; safe by the margin, if that leaves half of what can be gained."""
+        better = [p for p in points if self.safe(p) and self.overall(p) > self.overall(self.nothing)]
+        if not better:
+            return None
+        enough = (max(p.query for p in better) + self.nothing.query) / 2
+        clear = [p for p in better if self.safe(p, self.margin)]
+        better = clear if clear and max(p.query for p in clear) >= enough else better
+        best = max(p.query for p in better) - noise([self.nothing, *points])
+        return min((p for p in better if p.query >= best), key=lambda p: p.removed)
+
+
+def noise(points: Sequence[CurvePoint]) -> float:
+    """The standard deviation of a fit's share of the query, over refits of the same; at least a point.
+
+    Where a treatment has no randomness, half the typical step between neighbouring sizes stands in."""
+    spread = [np.var([f.query for f in p.fits], ddof=1) for p in points if len(p.fits) > 1]
+    if spread:
+        return max(NOISE, float(np.mean(spread)) ** 0.5)
+    steps = np.abs(np.diff([p.query for p in points]))
+    return max(NOISE, float(np.median(steps)) / 2 if len(steps) else 0.0)

@@ -1,0 +1,253 @@
+"""Step I: what each training example loses when the failures are inserted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from amends.algorithm.selection import fraction, positive, top
+from amends.committee.decide import FEW, Heard, decide
+from amends.data.splits import split
+from amends.editors import Editor, HeldOut, Watch, follow
+from amends.editors.tangent import Linearised
+from amends.errors import BadInput, NonFinite
+from amends.evidence.factor import Factor
+from amends.evidence.params import LARGE, Params, count, flatten, plus
+from amends.evidence.prepare import entry, needed, prepare, whole
+from amends.methods import BY_NAME, Default, Method, Scorer
+from amends.methods import scores as scores_from_elsewhere
+from amends.methods.base import Score
+from amends.methods.ratio import first_order
+from amends.posteriors import Gaussian, Point, Posterior
+from amends.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HALVINGS = 16  # lengths tried along a tangent, from that of the weights on
+
+
+def influence(
+    q: Posterior,
+    editor: Editor,
+    train: Factor,
+    failures: Factor,
+    watch: Watch | None = None,
+    progress=None,
+    score: Score = first_order,
+) -> tuple[Tensor, Posterior]:
+    """What each z loses when the failures are inserted, r̃(z) unless told otherwise; positive is harmful.
+
+    Returned with the edited posterior, in the order of train.
+    """
+    after = follow(editor(q, failures), watch, progress=progress)
+    return score(q, after, train), after
+
+
+def finite(values: Tensor, what: str, name: str) -> np.ndarray:
+    """As float64 on the host; raises on the first value that is no number."""
+    array = values.detach().double().cpu().numpy()
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        raise NonFinite(f"{what} is {array[bad[0]]}; {name}[{bad[0]}]; drop the example or check the model's loss")
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Identified:
+    """An influence without model and data: what a run folder holds, and all it takes to go on from it."""
+
+    scores: np.ndarray
+    raw: np.ndarray
+    before: np.ndarray
+    edited: Params | None = None
+    heard: tuple[Heard, ...] = ()
+    unseen: np.ndarray | None = None
+
+    def of(self, train: Factor, failures: Factor) -> Influence:
+        """Together again with the data it was found on."""
+        told = len(failures) if self.unseen is None else len(self.unseen)
+        if (len(self.scores), told) != (len(train), len(failures)):
+            raise BadInput(
+                f"scores of {len(self.scores)} examples from {told} failures, but train has {len(train)} and "
+                f"{len(failures)} failures are searched with; identify_with; pass the sets it was made for"
+            )
+        start = Point(train.network.params)
+        edited = None if self.edited is None else Point(train.network.weights({**start.mean, **self.edited}, "edited"))
+        return Influence(
+            self.scores, self.raw, self.before, train, failures, start, edited, self.heard, self.unseen
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Influence:
+    """Scores of D, in its order: higher is more harmful to the failures.
+
+    `raw` is r̃ in nats, before any weighing; `before` is log p(z|θ̂) of each example. By default
+    several members were `heard`; `unseen` is then the probability of each failure's own label under
+    edits that were not shown it.
+    """
+
+    scores: np.ndarray
+    raw: np.ndarray
+    before: np.ndarray
+    train: Factor
+    failures: Factor
+    start: Posterior
+    edited: Posterior | None = None
+    heard: tuple[Heard, ...] = ()
+    unseen: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @property
+    def identified(self) -> Identified:
+        """What is worth keeping of it."""
+        edited = None if self.edited is None else self.leaning
+        return Identified(self.scores, self.raw, self.before, edited, self.heard, self.unseen)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the strongest causes, beside the failures they conflict with."""
+        from amends.report.notebook import influence_html
+
+        return influence_html(self)
+
+    @cached_property
+    def leaning(self) -> Params:
+        """The weights with the failures inserted, to ask what the model would then say. A tangent has a
+        direction and no length: it is followed as far as the failures become most likely."""
+        start = self.start.mean
+        if not isinstance(self.edited, Linearised):
+            return start if self.edited is None else self.edited.mean
+        along = self.edited.direction
+        far = float(flatten(start).norm() / flatten(along).norm().clamp(min=1e-30)) or 1.0
+        ways = [plus(start, along, far * 2.0**-k) for k in range(HALVINGS)]
+        likely = [float(self.failures.per_example(way).double().sum()) for way in ways]
+        return ways[int(np.nanargmax(likely))]
+
+    def __repr__(self) -> str:
+        first = ", ".join(f"{i}: {self.scores[i]:.3g}" for i in np.argsort(-self.scores, kind="stable")[:5])
+        harmful = int((self.scores > 0).sum())
+        return f"Influence of {len(self)} examples on {len(self.failures)} failures; {harmful} above 0; highest {first}"
+
+    def top(self, k: int) -> np.ndarray:
+        """Indices of the k most harmful, most harmful first."""
+        return top(self.scores, k)
+
+    def fraction(self, share: float) -> np.ndarray:
+        """Indices of the most harmful share of D, most harmful first."""
+        return fraction(self.scores, share)
+
+    def positive(self) -> np.ndarray:
+        """Indices of all with a positive score: Algorithm 1 as printed, about half of D."""
+        return positive(self.scores)
+
+    @property
+    def flat(self) -> int | None:
+        """How many directions of the parameters D says nothing about, where the method asks."""
+        return self.start.precision.flat if isinstance(self.start, Gaussian) else None
+
+    def frame(self) -> pd.DataFrame:
+        """All of D, most harmful first, with what the model says before and after the edit."""
+        from amends.tables.frames import causes_frame
+
+        return causes_frame(self, np.argsort(-self.scores, kind="stable"))
+
+
+@entry
+def identify(
+    model: nn.Module,
+    train: Any,
+    failures: Any,
+    *,
+    remaining: Any = None,
+    method: Method | Scorer | Default | ArrayLike | None = None,
+    likelihood: Any = None,
+    seed: int = 0,
+    device: Any = None,
+    batch_size: int = 256,
+    progress: bool | None = None,
+) -> Influence:
+    """Which training examples stand behind the failures: a score for each, higher = more harmful.
+
+    `remaining` are held-out examples the model gets right. `method` may also be scores from
+    elsewhere, one for each training example. The model and the data stay as they are.
+    """
+    given = prepare(model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining)
+    with Progress.shown(progress) as shown:
+        return identified(given["train"], given["failures"], given.get("remaining"), method, whole(seed), shown)
+
+
+def identified(
+    train: Factor,
+    failures: Factor,
+    remaining: Factor | None,
+    method: Method | Scorer | Default | Identified | ArrayLike | None,
+    seed: int,
+    progress: Progress,
+) -> Influence:
+    """`identify`, once model and data have been made into evidence; in the precision of the weights."""
+    with torch.autocast(train.network.device.type, enabled=False):
+        return _identified(train, failures, remaining, method, seed, progress)
+
+
+def _identified(
+    train: Factor,
+    failures: Factor,
+    remaining: Factor | None,
+    method: Method | Scorer | Default | Identified | ArrayLike | None,
+    seed: int,
+    progress: Progress,
+) -> Influence:
+    if isinstance(method, Identified):
+        return method.of(train, failures)
+    if isinstance(method, list) or hasattr(method, "__array__"):
+        method = scores_from_elsewhere(method)
+    theta = train.network.params
+    before = train.per_example(theta)
+    finite(before, "the log-likelihood", "train")
+    finite(failures.per_example(theta), "the log-likelihood", "failures")
+    heard, unseen = (), None
+    if method is None or isinstance(method, Default):
+        members = (method or Default()).identifying(
+            remaining is not None and len(remaining) >= FEW, count(theta) >= LARGE
+        )
+        made = decide(members, train, failures, remaining, seed, progress)
+        q, edited, raw, scores, heard, unseen = made.start, made.edited, made.raw, made.scores, made.heard, made.unseen
+    elif isinstance(method, Method):
+        progress.say("remembering")
+        q = method.remember(train, remaining)
+        evidence, watch = failures, None
+        if method.hold:
+            fit, held = split(np.zeros(len(failures)), method.hold, seed)
+            if not len(held) or not len(fit):
+                raise BadInput(
+                    f"{len(failures)} failures cannot be split to hold out {method.hold:.0%}; failures; give more"
+                )
+            evidence, watch = failures[fit], HeldOut(failures[held])
+        evidence = method.evidence(train, evidence)
+        counter = progress.counter("inserting the failures")
+        raw, edited = influence(q, method.editor, train, evidence, watch, counter, method.score)
+        ceiling = train.network.likelihood.ceiling(train.examples.y).to(before)
+        scores = method.weigh(raw, (ceiling - before).clamp(min=0))
+    elif callable(method) and not (isfunction(method) and method.__module__.startswith("amends.methods")):
+        q, edited = Point(theta), None
+        raw = scores = torch.as_tensor(method(train, failures))
+        if scores.shape != (len(train),):
+            raise BadInput(f"the method returns {list(scores.shape)}, expected [{len(train)}]; method; one score each")
+    else:
+        named = getattr(method, "__name__", repr(method))
+        known = ", ".join(f"{k}()" for k in BY_NAME)
+        raise BadInput(f"method is {named}; method; pass an object of amends.methods: {known}")
+    return Influence(
+        finite(scores, "the score", "train"), finite(raw, "the score", "train"), finite(before, "the score", "train"),
+        train, failures, q, edited, heard, unseen,
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Step II: q(θ) / p(C|θ), Eq. approx_data_deletion."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from amends.algorithm.selection import indices
+from amends.editors import Editor, Guard, Right, Watch, finer, follow, open_ended
+from amends.errors import BadInput, NonFinite
+from amends.evidence.factor import Factor
+from amends.evidence.network import Averaged
+from amends.evidence.prepare import entry, prepare, whole
+from amends.likelihoods import Categorical
+from amends.methods import Default, Method
+from amends.posteriors import Ensemble, Posterior
+from amends.progress import Progress
+
+FLOOR = 0.02  # what the default guard lets go of the share that was right
+FINER_TRIES = 3  # a path whose every step costs more than that is taken again in shorter ones
+
+
+def again(method: Method, number: int) -> Method:
+    """The same treatment with other random numbers; the very same where it has none."""
+    editor = _reseeded(method.editor, number) if number and is_dataclass(method.editor) else method.editor
+    return method if editor is method.editor else method._replace(editor=editor)
+
+
+def _reseeded(part: Any, number: int) -> Any:
+    changes = {}
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if field.name == "seed":
+            changes["seed"] = value + 1009 * number
+        elif is_dataclass(value) and not isinstance(value, type):
+            inner = _reseeded(value, number)
+            if inner is not value:
+                changes[field.name] = inner
+    return replace(part, **changes) if changes else part
+
+
+def treatment(
+    q: Posterior, editor: Editor, causes: Factor, watch: Watch | None = None, learn: Factor | None = None, progress=None
+) -> Posterior:
+    """Delete the causes; with `learn`, insert that evidence in the same edit."""
+    evidence = -causes if learn is None else (-causes) + learn
+    return follow(editor(q, evidence), watch, progress=progress)
+
+
+@entry
+def treat(
+    model: nn.Module,
+    train: Any,
+    causes: Any,
+    *,
+    failures: Any = None,
+    remaining: Any = None,
+    method: Method | Default | None = None,
+    likelihood: Any = None,
+    seed: int = 0,
+    device: Any = None,
+    batch_size: int = 256,
+    progress: bool | None = None,
+) -> nn.Module:
+    """A copy of the model that has forgotten the causes.
+
+    `causes` are positions in train, a mask over it, or a table such as `result.causes`. Deletion without an
+    optimum is guarded: it goes no further than `remaining` (or what is kept of train) allows, and if `failures`
+    are given it ends where most of them are right. They are learned from only by a method that says so.
+    """
+    given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
+    data = given["train"]
+    at = indices(causes, len(data), data.examples.names())
+    with Progress.shown(progress) as shown:
+        if method is None or isinstance(method, Default):
+            method = (method or Default()).treating(whole(seed), len(data))
+        after = treated(data, at, given.get("failures"), given.get("remaining"), method, shown)
+    network = data.network
+    if isinstance(after, Ensemble) and after.centre is None:
+        if not isinstance(model, nn.Module):
+            raise BadInput(f"several models cannot go back into one {type(model).__name__}; treat; pass its module")
+        models = [network.module_with(member.mean, model) for member in after.members]
+        return Averaged(models, classes=isinstance(network.likelihood.family, Categorical)).train(model.training)
+    return network.module_with(after.mean, model)
+
+
+def treated(
+    train: Factor,
+    causes: np.ndarray,
+    failures: Factor | None,
+    remaining: Factor | None,
+    method: Method,
+    progress: Progress,
+    keep: tuple[Factor, ...] = (),
+    remembered: Posterior | None = None,
+    floor: float = FLOOR,
+) -> Posterior:
+    """`treat`, once model and data have been made into evidence; `remembered` where that is done too.
+
+    What comes `first` may cost half of what the guard lets go: the other half is for what follows."""
+    if not isinstance(method, Method):
+        raise BadInput(f"method is {method!r}; treat; pass one that treats, for example amends.methods.newton()")
+    if len(causes) == len(train):
+        raise BadInput("causes are all of train; causes; keep at least one example")
+    if method.learn and (failures is None or not len(failures)):
+        raise BadInput("this method learns from the failures and there are none; failures; pass failures")
+    forgotten = train[causes] if method.forget else train[causes][:0]
+    learned = failures if method.learn else None
+    q = method.remember(train, remaining) if remembered is None else remembered
+    if method.first is not None:
+        first = treated(train, causes, failures, remaining, method.first, progress, keep, floor=floor / 2)
+        q = q.moved(first.mean, forgotten[:0])
+    watch = None
+    if open_ended(method.editor, q, -forgotten):
+        kept = [remaining] if remaining is not None and len(remaining) else [train + (-forgotten)]
+        inner = Right(failures) if failures is not None and len(failures) else None
+        watch = Guard.since(q, [*kept, *keep], floor, inner)
+    counter = progress.counter(f"forgetting {len(causes)}")
+    after, editor = treatment(q, method.editor, forgotten, watch, learned, counter), method.editor
+    for _ in range(FINER_TRIES):
+        editor = finer(editor) if watch is not None and after is q else None
+        if editor is None:
+            break
+        after = treatment(q, editor, forgotten, watch, learned, counter)
+    for k, v in after.mean.items():
+        if not v.isfinite().all():
+            raise NonFinite(f"NaN or infinity in the repaired weights; {k}; use a smaller step or another method")
+    return after

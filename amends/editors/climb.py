@@ -1,0 +1,254 @@
+"""Optimisers that know how to stop: each yields the points of its path, never the start.
+
+All of them go uphill on Σ terms. None of them knows what the terms are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor
+
+from amends.errors import BadInput, NonFinite, at_least
+from amends.evidence.factor import Factor, Term
+from amends.evidence.params import Params, flatten, plus, unflatten, zeros_like
+from amends.posteriors.gaussian import Quadratic
+
+
+class Climber(Protocol):
+    """One whose steps have a length of their own choosing also has `finer()`: the same, in shorter ones."""
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]: ...
+
+
+FINER = 1 / 8
+
+
+def total(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
+    """Value and gradient of the sum."""
+    value, grad = 0.0, None
+    for term in terms:
+        v, g = term.value_and_grad(theta)
+        value, grad = value + v, g if grad is None else plus(grad, g)
+    return value, zeros_like(theta) if grad is None else grad
+
+
+FAR = 1e6  # what a point that is not finite counts as, beside a loss of order one
+
+
+def _checked(theta: Params, step: int) -> Params:
+    for k, v in theta.items():
+        if not v.isfinite().all():
+            raise NonFinite(f"NaN or infinity in the edited weights; {k}, step {step}; lower the step size or raise λ")
+    return theta
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Exact Newton steps with the dense Hessian, for small problems.
+
+    Ends when a step is below `tolerance` relative to the parameters.
+    """
+
+    steps: int = 30
+    tolerance: float = 1e-14
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        theta = start
+        for i in range(self.steps):
+            _, grad = total(terms, theta)
+            hessian = sum((t.hessian(theta) for t in terms), torch.zeros(()).to(flatten(grad)))
+            move = torch.linalg.solve(-hessian, flatten(grad))
+            theta = _checked(plus(theta, unflatten(move, theta)), i)
+            yield theta
+            if move.norm() <= self.tolerance * (1 + flatten(theta).norm()):
+                return
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """θ ← θ + rate (P + μI)⁻¹ ∇(all terms)(θ): the paper's fixed-point equation of EWC, damped.
+
+    Needs exactly one quadratic among the terms, of precision P. With λ = 0, one undamped step from
+    its centre is the natural-gradient step of Eq. linear_influence with γ = 1/N. Rate and damping
+    (μ, relative to the mean of P's diagonal) leave the fixed point where it is; small steps make a
+    fine path of it, measured by what q is sure of.
+    """
+
+    steps: int = 1
+    rate: float = 1.0
+    damping: float = 0.0
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        quadratics = [t for t in terms if isinstance(t, Quadratic)]
+        if len(quadratics) != 1:
+            raise BadInput(f"{len(quadratics)} quadratics among the terms; FixedPoint; use it with EWC's posteriors")
+        prior = quadratics[0]
+        precision = prior.precision.damped(self.damping) if self.damping else prior.precision
+        theta = start
+        for i in range(self.steps):
+            _, grad = total(terms, theta)
+            theta = _checked(plus(theta, precision.solve(grad), self.rate), i)
+            yield theta
+
+    def finer(self) -> FixedPoint:
+        return replace(self, rate=self.rate * FINER)
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """Plain gradient ascent in full batches, every step `stride` of the length of θ (of 1 where θ
+    starts at zero), or as much less as it takes to go up. Never leaves the span of the gradients
+    it is given."""
+
+    steps: int = 100
+    stride: float = 0.01
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        theta, (value, grad) = start, total(terms, start)
+        length = self.stride * (float(flatten(start).norm()) or 1.0)
+        for i in range(self.steps):
+            size = float(flatten(grad).norm())
+            if size == 0:
+                return
+            for _ in range(20):
+                ahead = plus(theta, grad, length / size)
+                higher, ahead_grad = total(terms, ahead)
+                if higher > value:
+                    break
+                length /= 2
+            else:
+                return
+            theta, value, grad = _checked(ahead, i), higher, ahead_grad
+            yield theta
+
+    def finer(self) -> Ascent:
+        return replace(self, stride=self.stride * FINER)
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """Full batches, strong Wolfe. Ends when no entry of the gradient exceeds `tolerance` times its
+    largest at the start, or when the line search finds nothing better."""
+
+    steps: int = 60
+    history: int = 10
+    tolerance: float = 1e-4
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        up, gradient = total(terms, start)
+        largest = float(flatten(gradient).abs().max())
+        if not (abs(up) < float("inf") and largest < float("inf")):
+            raise NonFinite("the objective is not finite at the start; L-BFGS, step 0; check the model's loss")
+        if largest == 0:
+            return
+        scale = 1 / (abs(up) + 1)  # torch's first step length assumes a loss of order one
+        point = flatten(start).clone().requires_grad_()
+        optimiser = torch.optim.LBFGS(
+            [point], lr=1, max_iter=1, max_eval=26, history_size=self.history, line_search_fn="strong_wolfe",
+            tolerance_grad=0, tolerance_change=0,
+        )  # fmt: skip
+        # What was evaluated in this step: torch asks again where a step begins and ends.
+        known: list[tuple[Tensor, float, Tensor]] = [(point.detach().clone(), -scale * up, -scale * flatten(gradient))]
+
+        def closure() -> float:
+            here = point.detach()
+            for where, value, grad in known:
+                if torch.equal(where, here):
+                    point.grad = grad.clone()
+                    return value
+            up, gradient = total(terms, unflatten(here, start))
+            value, grad = -scale * up, -scale * flatten(gradient)
+            if not (torch.isfinite(grad).all() and abs(value) < float("inf")):
+                value, grad = FAR, torch.zeros_like(grad)  # the line search interpolates, so it cannot take infinity
+            known.append((here.clone(), value, grad))
+            point.grad = grad.clone()
+            return value
+
+        best = closure()
+        for i in range(self.steps):
+            optimiser.step(closure)
+            value = closure()
+            if not value < best:
+                return
+            best = value
+            yield _checked(unflatten(point.detach().clone(), start), i)
+            if float(cast("Tensor", point.grad).abs().max()) <= self.tolerance * scale * largest:
+                return
+            known[:] = [k for k in known if torch.equal(k[0], point.detach())]
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam on batches of `batch` examples of every factor, the path yielded each `every` steps.
+
+    Each factor is shuffled on its own and gone through without repeats; an epoch is one pass over
+    the largest. With `decay` the rate falls linearly to zero, so that the end is not a noisy point
+    of the path. Ends on a tolerance on the relative change over an epoch, if one is set. `augmented`
+    reads the inputs of every batch anew from the training view of its examples, where they have one.
+    """
+
+    rate: float = 1e-3
+    epochs: float = 10
+    batch: int = 64
+    every: int = 5
+    tolerance: float = 0.0
+    decay: bool = False
+    seed: int = 0
+    augmented: bool = False
+
+    def __post_init__(self) -> None:
+        at_least("Adam", rate=(self.rate, 0.0), epochs=(self.epochs, 0.0), batch=(self.batch, 1), every=(self.every, 1))
+
+    def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
+        factors = [t for t in terms if isinstance(t, Factor)]
+        largest = max((len(f) for f in factors), default=0)
+        per_epoch = max(1, -(-largest // self.batch))
+        noise, draws = (torch.Generator().manual_seed(self.seed) for _ in range(2))
+        streams = [_batches(t, self.batch, noise) if isinstance(t, Factor) else _forever(t) for t in terms]
+        point = {k: v.clone() for k, v in start.items()}
+        optimiser = torch.optim.Adam(list(point.values()), lr=self.rate)
+        steps = round(self.epochs * per_epoch)
+        last = flatten(start)
+        for i in range(steps):
+            _, grad = total([self._read(next(s), draws) for s in streams], point)
+            for k, v in point.items():
+                v.grad = -grad[k]
+            if self.decay:
+                optimiser.param_groups[0]["lr"] = self.rate * (1 - i / steps)
+            optimiser.step()
+            if (i + 1) % self.every == 0 or i + 1 == steps:
+                yield _checked({k: v.clone() for k, v in point.items()}, i)
+            if self.tolerance and (i + 1) % per_epoch == 0:
+                here = flatten(point)
+                if (here - last).norm() <= self.tolerance * here.norm():
+                    return
+                last = here.clone()
+
+    def _read(self, term: Term, draws: torch.Generator) -> Term:
+        if not (self.augmented and isinstance(term, Factor) and term.examples.training is not None):
+            return term
+        seed = int(torch.randint(2**31, (), generator=draws))
+        return replace(term, examples=term.examples.anew(seed))
+
+    def finer(self) -> Adam:
+        return replace(self, rate=self.rate * FINER, every=1)
+
+
+def _batches(factor: Factor, size: int, noise: torch.Generator) -> Iterator[Factor]:
+    """Random parts, each scaled up to stand for the whole."""
+    if len(factor) <= size:
+        yield from _forever(factor)
+    while True:
+        order = torch.randperm(len(factor), generator=noise).numpy()
+        for s in range(0, len(order), size):
+            part = factor[order[s : s + size]]
+            yield replace(part, weights=part.weights * (len(factor) / len(part)))
+
+
+def _forever(term):
+    while True:
+        yield term

@@ -1,0 +1,170 @@
+"""Evidence: Σ wᵢ log p(zᵢ|θ). Positive weights insert, negative ones delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import hessian
+from torch.nn.functional import logsigmoid
+
+from amends.data.examples import Examples, Inputs
+from amends.evidence.network import Network
+from amends.evidence.params import Params, flatten, unflatten, zeros_like
+
+
+class Term(Protocol):
+    """One summand of a log density."""
+
+    def value_and_grad(self, theta: Params) -> tuple[float, Params]: ...
+
+    def hessian(self, theta: Params) -> Tensor: ...
+
+
+Summand = Callable[[slice, Params, Inputs, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Weighted examples under a network; the only place that knows about batches and devices."""
+
+    network: Network
+    examples: Examples
+    weights: Tensor
+    batch: int = 256
+
+    @classmethod
+    def of(cls, network: Network, examples: Examples, batch: int = 256) -> Factor:
+        return cls(network, examples, torch.ones(len(examples), dtype=torch.float64), batch)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self.examples.ids
+
+    # --- evidence is added and cancelled by id -------------------------------------------------
+
+    def __neg__(self) -> Factor:
+        return -1.0 * self
+
+    def __rmul__(self, scale: float) -> Factor:
+        return replace(self, weights=scale * self.weights)
+
+    def __getitem__(self, positions: Any) -> Factor:
+        at = torch.as_tensor(np.arange(len(self))[positions])
+        return replace(self, examples=self.examples[positions], weights=self.weights[at])
+
+    def __add__(self, other: Factor) -> Factor:
+        """Weights of the same id are summed, and what sums to zero is gone: D + (−C) is D∖C."""
+        both = np.concatenate([self.ids, other.ids])
+        kept, first, back = np.unique(both, return_index=True, return_inverse=True)
+        weights = np.bincount(back, weights=torch.cat([self.weights, other.weights]).numpy(), minlength=len(kept))
+        alive = np.flatnonzero(weights != 0)
+        alive = alive[np.argsort(first[alive])]
+        where, new = first[alive], torch.as_tensor(weights[alive])
+        if len(where) and where.max() < len(self):
+            return replace(self[where], weights=new)
+        merged = self.examples + other.examples
+        return replace(self, examples=merged[where], weights=new)
+
+    def without(self, ids: np.ndarray) -> Factor:
+        return self[np.flatnonzero(~np.isin(self.ids, ids))]
+
+    @property
+    def inserted(self) -> Factor:
+        return self[(self.weights > 0).numpy()]
+
+    @property
+    def deleted(self) -> Factor:
+        return self[(self.weights < 0).numpy()]
+
+    # --- computing -------------------------------------------------------------------------------
+
+    def tiles(self) -> Iterator[tuple[slice, Inputs, Tensor, Tensor]]:
+        """Position, inputs, targets and weights of one batch after the other, in order."""
+        for start in range(0, len(self), self.batch):
+            at = slice(start, min(start + self.batch, len(self)))
+            x, y = self.examples.fetch(at.start, at.stop)
+            w = self.weights[at].to(self.network.device, self.network.dtype)
+            yield at, x, y.to(self.network.device), w
+
+    def map(self, f: Callable[[Inputs, Tensor], Tensor]) -> Tensor:
+        """f(x, y) of every example, in order, whatever the batch."""
+        rows = [f(x, y) for _, x, y, _ in self.tiles()]
+        if not rows:
+            return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
+        return torch.cat(rows)
+
+    def per_example(self, theta: Params) -> Tensor:
+        """log p(z|θ) of every example, unweighted."""
+        return self.map(lambda x, y: self.network.log_prob(theta, x, y))
+
+    def outputs(self, theta: Params) -> Tensor:
+        return self.map(lambda x, _: self.network.outputs(theta, x))
+
+    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+        return self.summed(theta, lambda at, live, x, y, w: w * self.network.log_prob(live, x, y))
+
+    def summed(self, theta: Params, summand: Summand) -> tuple[float, Params]:
+        """Σ summand(position, θ, x, y, w) and its gradient, one batch after the other."""
+        value, grad = 0.0, list[Tensor]()
+        leaves = {k: v.detach().requires_grad_() for k, v in theta.items()}
+        with torch.enable_grad():
+            for at, x, y, w in self.tiles():
+                total = summand(at, leaves, x, y, w).sum()
+                value += float(total.detach())
+                if not total.requires_grad:  # nothing of θ was used
+                    continue
+                parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+                if not grad:
+                    grad = list(parts)
+                    continue
+                for i, part in enumerate(parts):  # not in place: two of them may be one tensor
+                    grad[i] = grad[i] + part
+        return value, dict(zip(theta, grad, strict=True)) if grad else zeros_like(theta)
+
+    def hessian(self, theta: Params) -> Tensor:
+        """∇² of the value, dense: for small problems and exact references."""
+        return self.summed_hessian(theta, lambda at, live, x, y, w: w * self.network.log_prob(live, x, y))
+
+    def summed_hessian(self, theta: Params, summand: Summand) -> Tensor:
+        flat = flatten(theta)
+        total = flat.new_zeros(len(flat), len(flat))
+        for at, x, y, w in self.tiles():
+
+            def value(v: Tensor, at: slice = at, x: Inputs = x, y: Tensor = y, w: Tensor = w) -> Tensor:
+                return summand(at, unflatten(v, theta), x, y, w).sum()
+
+            total += hessian(value)(flat).detach()
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """Deletion with an optimum: 2|w| log σ(ℓ₀ − ℓ) in place of −|w|ℓ, the same slope at the start.
+
+    ℓ₀ is the log-likelihood before the edit. −ℓ alone has no upper bound, so an example that is
+    already forgotten would go on pulling.
+    """
+
+    factor: Factor
+    reference: Tensor
+
+    @classmethod
+    def at(cls, factor: Factor, theta: Params) -> Bounded:
+        return cls(factor, factor.per_example(theta))
+
+    def _summand(self, at: slice, theta: Params, x: Inputs, y: Tensor, w: Tensor) -> Tensor:
+        return -2 * w * logsigmoid(self.reference[at] - self.factor.network.log_prob(theta, x, y))
+
+    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+        return self.factor.summed(theta, self._summand)
+
+    def hessian(self, theta: Params) -> Tensor:
+        return self.factor.summed_hessian(theta, self._summand)

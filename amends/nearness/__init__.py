@@ -1,0 +1,1 @@
+"""What lies near what: a factor and weights come in, conflicting, similar and repeated examples go out."""

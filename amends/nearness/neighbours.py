@@ -1,0 +1,203 @@
+"""What lies near what: copies among the inputs, and neighbours in the model's own features.
+
+The features are what the last linear layer sees, scaled to length 1, so that nearness is the
+cosine. They are there to show a person what belongs together; scores come from the edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.curvature.last import last_layer
+from amends.data.examples import leaves
+from amends.errors import BadInput, at_least
+from amends.evaluation.predictions import class_targets, predicted
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
+from amends.nearness.conflicts import CHUNK
+
+RESTARTS = 10
+ROUNDS = 300  # of one restart: rounding could make assignments alternate for ever
+APART = 0.1  # mean silhouette below which examples count as one cluster
+
+
+def features(data: Factor, theta: Params) -> Tensor:
+    """What the last linear layer sees of each example, without the 1 for its bias, in float64.
+
+    Where no such layer trains, or it sees several rows an example, the outputs take its place. Rows
+    have length 1, but for rows of zeros.
+    """
+    if not len(data):
+        return torch.zeros(0, 0, dtype=torch.float64, device=data.network.device)
+    seen = last_layer(data, theta)[0][:, :-1]
+    return _unit(seen.double() if seen.shape[1] else data.outputs(theta).flatten(1).double())
+
+
+def duplicates(data: Factor, order: np.ndarray, apart: float = 0.05) -> list[list[int]]:
+    """Groups of near copies among the examples at `order`, each in that order, by its first member.
+
+    Equal inputs always are copies. Of a float tensor those are too that differ by no more than
+    `apart` of their distance from the mean of `data`; what is a copy of a copy joins the group.
+    """
+    part = data[order]
+    first: dict[tuple[bytes, ...], int] = {}
+    inputs = (row for _, x, _, _ in part.tiles() for row in zip(*map(_digests, leaves(x)), strict=True))
+    label = np.array([first.setdefault(row, i) for i, row in enumerate(inputs)], dtype=np.int64)
+    x = data.examples.x
+    if len(part) > 1 and isinstance(x, Tensor) and x.is_floating_point():
+        _join(label, _flat(part) - sum(_flat(tile).sum(0) for tile in _parts(data)) / len(data), apart)
+    groups: dict[int, list[int]] = {}
+    for position, group in zip(order, label, strict=True):
+        groups.setdefault(int(group), []).append(int(position))
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _flat(part: Factor) -> Tensor:
+    """Inputs as rows of numbers, where the network computes."""
+    device, dtype = part.network.device, torch.promote_types(leaves(part.examples.x)[0].dtype, torch.float32)
+    return part.map(lambda x, y: leaves(x)[0].reshape(len(y), -1).to(device, dtype))
+
+
+def _parts(data: Factor) -> Iterator[Factor]:
+    for start in range(0, len(data), data.batch):
+        yield data[start : start + data.batch]
+
+
+def _join(label: np.ndarray, rows: Tensor, apart: float) -> None:
+    """Gives all that are linked by near copies one label, in place."""
+    size = rows.pow(2).sum(1)
+    for at in _slices(len(rows), len(rows)):
+        distance = size[at, None] + size - 2 * rows[at] @ rows.T
+        near = (distance <= apart**2 * torch.maximum(size[at, None], size)).cpu().numpy()
+        for i, beside in zip(range(len(rows))[at], near, strict=True):
+            beside[i] = True
+            joined = np.unique(label[beside])
+            if len(joined) > 1:
+                label[np.isin(label, joined)] = joined[0]
+
+
+def votes(failures: Factor, right: Factor, theta: Params, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Of each failure's k nearest in `right`, the share with its given label, and with the predicted one.
+
+    NaN where targets are not classes, or `right` is empty.
+    """
+    at_least("votes", k=(k, 1))
+    given, said = np.full((2, len(failures)), np.nan)
+    if not len(failures) or not len(right) or not class_targets(failures) or not class_targets(right):
+        return given, said
+    near, known = features(failures, theta), features(right, theta)
+    labels = right.examples.y.cpu().numpy()
+    y, leaning = failures.examples.y.cpu().numpy(), predicted(failures, theta)
+    for at in _slices(len(failures), len(right)):
+        found = (near[at] @ known.T).topk(min(k, len(right)), dim=1).indices.cpu().numpy()
+        given[at] = (labels[found] == y[at, None]).mean(1)
+        said[at] = (labels[found] == leaning[at, None]).mean(1)
+    return given, said
+
+
+def clusters(data: Factor, theta: Params, number: int | None = None, seed: int = 0, most: int = 8) -> np.ndarray:
+    """The name of each example's cluster, "cluster 1" being the largest, by k-means on the features.
+
+    Without a number, the one up to `most` with the highest mean silhouette, or 1 if none stand apart.
+    """
+    at_least("clusters", number=(1 if number is None else number, 1), seed=(seed, 0), most=(most, 1))
+    n = len(data)
+    if number is not None and number > n:
+        raise BadInput(f"number is {number}, but {data.examples.name} has {n} examples; clusters; give at most {n}")
+    points = features(data, theta).cpu().numpy()
+    member = _set_apart(points, seed, most) if number is None else _means(points, number, seed)
+    _, first, back, size = np.unique(member, return_index=True, return_inverse=True, return_counts=True)
+    place = np.argsort(np.lexsort((first, -size)))
+    return np.array([f"cluster {place[b] + 1}" for b in back], dtype=object)
+
+
+def _set_apart(points: np.ndarray, seed: int, most: int) -> np.ndarray:
+    """Members of as many clusters as stand apart best, of fewer where that is as good."""
+    one = np.zeros(len(points), dtype=np.int64)
+    if len(points) < 4:
+        return one
+    tried = [_means(points, number, seed) for number in range(2, min(most, len(points) - 1) + 1)]
+    apart = [APART, *_silhouettes(points, tried)]
+    return [one, *tried][int(np.argmax(apart))]
+
+
+def _means(points: np.ndarray, number: int, seed: int) -> np.ndarray:
+    """Members of the tightest clusters that Lloyd's algorithm finds from several k-means++ starts."""
+    rng = np.random.default_rng(seed)
+    runs = [_lloyd(points, _spread(points, number, rng)) for _ in range(RESTARTS)]
+    return min(runs, key=lambda run: run[0])[1]
+
+
+def _spread(points: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
+    """k-means++: each further centre is a point drawn by its squared distance to those there are."""
+    centres = points[rng.integers(len(points), size=1)]
+    for _ in range(number - 1):
+        far = _squares(points, centres).min(1)
+        chance = far / far.sum() if far.any() else None
+        centres = np.concatenate([centres, points[rng.choice(len(points), size=1, p=chance)]])
+    return centres
+
+
+def _lloyd(points: np.ndarray, centres: np.ndarray) -> tuple[float, np.ndarray]:
+    """Sum of squares within, and members, once these stop changing. A centre left alone stays."""
+    squares = _squares(points, centres)
+    member = squares.argmin(1)
+    for _ in range(ROUNDS):
+        size = np.bincount(member, minlength=len(centres))[:, None]
+        sums = np.eye(len(centres))[:, member] @ points
+        centres = np.divide(sums, size, out=centres, where=size > 0)
+        squares, old = _squares(points, centres), member
+        member = squares.argmin(1)
+        if (member == old).all():
+            break
+    return float(squares.min(1).sum()), member
+
+
+def _silhouettes(points: np.ndarray, tried: list[np.ndarray]) -> list[float]:
+    """Mean over the points of (b − a) / max(a, b): a to its own cluster, b to the nearest other."""
+    total = np.zeros(len(tried))
+    for at in _slices(len(points), len(points)):
+        distance = np.sqrt(_squares(points[at], points))
+        total += [_silhouette(distance, member, member[at]) for member in tried]
+    return (total / len(points)).tolist()
+
+
+def _silhouette(distance: np.ndarray, member: np.ndarray, own: np.ndarray) -> float:
+    """The sum over rows, whose own clusters are `own`; a point that is alone counts 0."""
+    size = np.bincount(member)
+    sums = distance @ np.eye(len(size))[member]
+    mine = np.arange(len(own)), own
+    a = sums[mine] / np.maximum(size[own] - 1, 1)
+    others = np.divide(sums, size, out=np.full_like(sums, np.inf), where=size > 0)
+    others[mine] = np.inf
+    b = others.min(1)
+    told = (size[own] > 1) & np.isfinite(b) & (np.maximum(a, b) > 0)
+    return float(((b - a)[told] / np.maximum(a, b)[told]).sum())
+
+
+def _squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Squared distances of each row of a to each of b."""
+    lengths = (np.einsum("ij,ij->i", rows, rows) for rows in (a, b))
+    return (np.add.outer(*lengths) - 2 * (a @ b.T)).clip(0)
+
+
+def _unit(rows: Tensor) -> Tensor:
+    length = rows.norm(dim=1, keepdim=True)
+    return rows / length.where(length > 0, 1)
+
+
+def _digests(leaf: Tensor) -> list[bytes]:
+    """The same for equal rows and no others; adding 0 makes −0 and 0 equal."""
+    flat = (leaf + 0).reshape(len(leaf), -1).contiguous()
+    return [sha256(row).digest() for row in flat.view(torch.uint8).cpu().numpy()]
+
+
+def _slices(rows: int, across: int) -> Iterator[slice]:
+    """Parts of `rows` small enough to be compared with all of `across` at once."""
+    step = max(1, CHUNK // max(1, across))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))

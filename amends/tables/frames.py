@@ -1,0 +1,113 @@
+"""Training examples as a table a person can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from amends.evaluation.predictions import groups, labels, predicted
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
+from amends.likelihoods import probability
+from amends.likelihoods.tokens import NONE
+from amends.nearness.conflicts import conflicts
+
+if TYPE_CHECKING:
+    from amends.algorithm.cut import Cut
+    from amends.algorithm.identify import Influence
+
+COLUMNS = [
+    "id", "index", "rank", "score", "given", "predicted", "predicted_after", "p_given", "p_given_after",
+    "suggested", "group", "conflicts_with", "decision",
+]  # fmt: skip
+FAILURES = ["id", "index", "part", "group", "suspect", "given", "predicted", "predicted_after"]
+
+
+def causes_frame(
+    influence: Influence,
+    order: np.ndarray,
+    *,
+    after: Params | None = None,
+    failure_groups: np.ndarray | None = None,
+    failure_ids: np.ndarray | None = None,
+    decision: str = "",
+) -> pd.DataFrame:
+    """Rows of train in `order`. `after` is the repaired model; without it, the edited one.
+
+    `suggested` is the label the model leans to once the failures are inserted; `conflicts_with`
+    holds positions in the failures, strongest first; `p_given` of a sequence is that of its typical token (the
+    geometric mean); `group` is that of the first of them. The user's own
+    columns come last, as `own_...` where one has a name of ours; a column `id`, or `path`, is the id shown.
+    """
+    part, theta = influence.train[order], influence.start.mean
+    named = failure_groups
+    if named is None:
+        named = groups(influence.failures, predicted(influence.failures, theta))
+    pairs = conflicts(part, influence.failures, theta)
+    ids = np.arange(len(influence.failures)) if failure_ids is None else failure_ids
+    leaning = influence.leaning
+    then = leaning if after is None else after
+    own, names = part.examples.own(), part.examples.names()
+    own.pop("id", None)
+    frame = pd.DataFrame(
+        {
+            "id": order if names is None else names,
+            "index": order,
+            "rank": np.arange(1, len(order) + 1),
+            "score": influence.scores[order],
+            "given": _values(labels(part)),
+            "predicted": _values(labels(part, theta)),
+            "predicted_after": _values(labels(part, then)),
+            "p_given": _probability(part, torch.as_tensor(influence.before[order])),
+            "p_given_after": _probability(part, part.per_example(then)),
+            "suggested": _values(labels(part, leaning)),
+            "group": [named[p[0]] if p else "" for p in pairs],
+            "conflicts_with": [[int(ids[j]) for j in p] for p in pairs],
+            "decision": decision,
+        },
+        columns=COLUMNS,
+    )
+    return _beside(frame, own, COLUMNS)
+
+
+def failures_frame(failed: Factor, cut: Cut, suspects: np.ndarray, after: Params | None = None) -> pd.DataFrame:
+    """The failures as they were given: which were searched with and which judge, and their groups; with the repaired
+    weights, what the model says of them. Without these only what was read when they were split is told."""
+    every, names = np.arange(len(failed)), failed.examples.names()
+    part = np.full(len(failed), "", dtype=object)
+    part[cut.query], part[np.concatenate([cut.holdout, cut.others])] = "query", "holdout"
+    frame = pd.DataFrame({
+        "id": every if names is None else names, "index": every, "part": part, "group": cut.named,
+        "suspect": np.where(np.isin(every, suspects), "yes", ""),
+    })  # fmt: skip
+    if after is not None:
+        start = failed.network.params
+        frame = frame.assign(given=_values(labels(failed)), predicted=_values(labels(failed, start)),
+                             predicted_after=_values(labels(failed, after)))  # fmt: skip
+    own = {k: v for k, v in failed.examples.own().items() if k != "id"}
+    return _beside(frame, own, FAILURES)
+
+
+def _beside(frame: pd.DataFrame, own: Mapping[str, np.ndarray], ours: list[str]) -> pd.DataFrame:
+    """With the user's own columns, as `own_...` where one has a name of ours."""
+    theirs = {f"own_{name}" if name in ours else name: values for name, values in own.items()}
+    return pd.concat([frame, pd.DataFrame(theirs, index=frame.index)], axis=1) if theirs else frame
+
+
+def _probability(part: Factor, log_p: Tensor) -> np.ndarray:
+    return probability(part.network.likelihood, log_p.cpu(), part.examples.y.cpu()).numpy()
+
+
+def _values(array: np.ndarray) -> list | np.ndarray:
+    """One entry a row: numbers as they are, vectors as lists, of sequences the tokens that are asked."""
+    if array.ndim == 1:
+        return array
+    if array.ndim == 2 and array.dtype.kind == "i" and (array == NONE).any():
+        return [row[row != NONE].tolist() for row in array]
+    flat = array.reshape(len(array), array[:1].size)
+    return flat[:, 0] if flat.shape[1] == 1 else flat.tolist()

@@ -1,0 +1,234 @@
+"""What a person sees of an example: its picture, its text, or the columns in which it stands out."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
+
+from amends.data.examples import Examples, Inputs, leaves
+from amends.evaluation.predictions import predicted
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from amends.algorithm.identify import Influence
+
+SIDE = {"train": 96, "failures": 64, "remaining": 64}  # pixels; what stands beside a cause is shown smaller
+TEXTS = ("text", "sentence", "review", "question", "prompt", "content", "document", "body", "comment")
+LONG = 30  # characters, on average, from which a column of another name is taken for the text
+CUT = 700  # characters of a text that are shown
+STANDING_OUT = 5
+ROW = 64  # columns from which a row is no longer shown whole
+FLAT = {784: (1, 28, 28), 3072: (3, 32, 32)}  # pictures that people hand over as rows
+CAUSES, COPIES, CHANGED, SUSPECTS = 60, 24, 40, 24  # how many of each are shown
+
+Shown = tuple[Examples, Sequence[int] | np.ndarray]
+
+
+def looks(train: Shown | None = None, failures: Shown | None = None, remaining: Shown | None = None) -> dict[str, Any]:
+    """The examples at these positions of the user's sets, as looks.json holds them."""
+    sets = {"train": train, "failures": failures, "remaining": remaining}
+    kinds = {name: kind_of(shown[0]) for name, shown in sets.items() if shown is not None}
+    kind = next(iter(kinds.values()), "none")
+    first = next((shown[0] for shown in sets.values() if shown is not None), None)
+    typical = _typical(first) if first is not None and kind == "row" else None
+    seen: dict[str, Any] = {"kind": kind, "features": list(getattr(first, "features", ()))}
+    seen["classes"] = list(getattr(first, "classes", ()))
+    for name, shown in sets.items():
+        seen[name] = {} if shown is None else _set(*shown, kinds[name], typical, SIDE[name])
+    return seen
+
+
+def looks_of(
+    found: Influence,
+    causes: pd.DataFrame,
+    failures: Examples,
+    remaining: Examples | None = None,
+    *,
+    metrics: Mapping[str, Any] | None = None,
+    after: Params | None = None,
+) -> dict[str, Any]:
+    """Everything a report shows: the strongest causes and near copies among them, the failures they conflict
+    with, and what was fixed, newly broken or has a doubtful label; with what the model says of each, before
+    and `after`.
+
+    `failures` and `remaining` are the sets the user gave. Of groups repaired one after the other, `found`
+    is the influence of the first, which knows the model as it came.
+    """
+    told = metrics or {}
+    strongest = causes["index"].tolist()[:CAUSES]
+    copies = [i for group in told.get("duplicates", ()) for i in group][:COPIES]
+    beside = [j for row in causes["conflicts_with"].tolist()[:CAUSES] for j in row]
+    at = {
+        "train": _once(strongest + copies),
+        "failures": _once([*beside, *told.get("fixed_at", ())[:CHANGED], *told.get("suspects", ())[:SUSPECTS]]),
+        "remaining": _once(told.get("broken_at", ())[:CHANGED]) if remaining is not None else [],
+    }
+    sets = {"train": found.train.examples, "failures": failures, "remaining": remaining}
+    seen = looks(**{name: None if data is None else (data, at[name]) for name, data in sets.items()})
+    said = {"predicted": found.train.network.params} | ({} if after is None else {"predicted_after": after})
+    for name in ("failures", "remaining"):
+        data = sets[name]
+        for key, theta in said.items():
+            if data is None or not at[name]:
+                continue
+            part = Factor.of(found.train.network, data[np.array(at[name])], found.train.batch)
+            for position, value in zip(at[name], predicted(part, theta), strict=True):
+                seen[name][str(position)][key] = _label(torch.as_tensor(value), data)
+    return seen
+
+
+def kind_of(data: Examples) -> str:
+    """image, text, row or none."""
+    pictures, text = pictures_in(data.x), bool(text_column(data))
+    if pictures is not None and (not text or any(leaf.ndim == 4 for leaf in leaves(data.x))):
+        return "image"  # what only may be a picture, a matrix or a flat row, is none beside a text
+    if text:
+        return "text"
+    x = leaves(data.x)[0]
+    return "row" if isinstance(data.x, Tensor) and x.ndim == 2 and x.is_floating_point() else "none"
+
+
+def _set(
+    data: Examples, positions: Sequence[int] | np.ndarray, kind: str, typical: tuple[Tensor, Tensor] | None, side: int
+) -> dict[str, dict[str, Any]]:
+    names, column = list(getattr(data, "features", ())), text_column(data)
+    pictures = pictures_in(data.x) if kind == "image" else None
+    seen = {}
+    for position in map(int, positions):
+        row = int(data.rows[position])
+        entry: dict[str, Any] = {}
+        if pictures is not None:
+            entry["image"] = picture(pictures[row], side)
+        elif kind == "text":
+            text = str(_columns(data)[column][row])
+            entry["text"] = text if len(text) <= CUT else text[:CUT].rsplit(" ", 1)[0] + " …"
+        elif kind == "row":
+            entry |= _row(leaves(data.x)[0][row], names, typical)
+        label = _label(data.y[position], data)
+        seen[str(position)] = entry | ({} if label is None else {"label": label})
+    return seen
+
+
+def _label(y: Tensor, data: Examples) -> Any:
+    """In the user's words where they are known: a class, the labels that hold, or a number."""
+    classes = getattr(data, "classes", ())
+    if y.ndim == 0 and not y.is_floating_point():
+        k = int(y)
+        return classes[k] if 0 <= k < len(classes) else k
+    if y.ndim == 1 and len(classes) == len(y):
+        return ", ".join(name for name, holds in zip(classes, y.tolist(), strict=True) if holds > 0.5) or "none"
+    values = y.flatten().tolist()
+    if not y.is_floating_point() and len(values) > 1 and min(values) < 0:  # targets of tokens
+        return None
+    return round(values[0], 4) if len(values) == 1 else [round(v, 4) for v in values[:20]]
+
+
+# --- pictures ------------------------------------------------------------------------------------------
+
+
+def pictures_in(x: Inputs) -> Tensor | None:
+    """Of the inputs, the one that is a stack of pictures, channels first."""
+    for leaf in leaves(x):
+        if leaf.ndim == 4 and leaf.shape[1] in (1, 3) and min(leaf.shape[2:]) >= 4:
+            return leaf
+        if leaf.ndim == 4 and leaf.shape[3] in (1, 3) and min(leaf.shape[1:3]) >= 4:
+            return leaf.permute(0, 3, 1, 2)
+        if leaf.ndim == 3 and min(leaf.shape[1:]) >= 8 and (leaf.is_floating_point() or leaf.dtype == torch.uint8):
+            return leaf[:, None]
+        if leaf.ndim == 2 and leaf.shape[1] in FLAT and leaf.is_floating_point():
+            return leaf.unflatten(1, FLAT[leaf.shape[1]])
+    return None
+
+
+def picture(image: Tensor, side: int = 96) -> str:
+    """[1|3, H, W] as the address of a PNG that holds itself, averaged down to `side`."""
+    return "data:image/png;base64," + base64.b64encode(png(pixels(image, side))).decode()
+
+
+def pixels(image: Tensor, side: int | None = None) -> np.ndarray:
+    """[1|3, H, W] as bytes [H, W, 1|3]. Bytes and values from 0 to 1 are shown as they are, anything else over
+    its own range; what is larger than `side` is averaged down."""
+    x = image.detach().cpu().double()
+    if image.dtype == torch.uint8:
+        x = x / 255
+    elif float(x.min()) < 0 or float(x.max()) > 1:
+        x = (x - x.min()) / (x.max() - x.min()).clamp(min=1e-12)
+    high, wide = x.shape[1:]
+    if side is not None and max(high, wide) > side:
+        scale = side / max(high, wide)
+        x = adaptive_avg_pool2d(x, (max(1, round(high * scale)), max(1, round(wide * scale))))
+    return (x * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """[H, W, 1|3] bytes as a PNG file."""
+    high, wide, channels = pixels.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in np.ascontiguousarray(pixels))
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    head = struct.pack(">IIBBBBB", wide, high, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
+
+
+# --- text and tables -----------------------------------------------------------------------------------
+
+
+def _columns(data: Examples) -> Mapping[str, Any]:
+    return getattr(data, "columns", None) or {}
+
+
+def text_column(data: Examples) -> str:
+    """The name of the user's column that is the text of an example; nothing where there is none."""
+    found = {}
+    for name, values in _columns(data).items():
+        few = [str(v) for v in values[:50] if isinstance(v, str)]
+        if few and name not in ("id", "path"):
+            found[name] = sum(map(len, few)) / len(few)
+    known = next((name for name in TEXTS if name in found), "")
+    longest = max(found, key=found.__getitem__, default="")
+    return known or (longest if found.get(longest, 0) >= LONG else "")
+
+
+def _typical(data: Examples) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of every column of a table."""
+    x = leaves(data.x)[0][data.rows].double()
+    return x.mean(0), x.std(0, correction=0)
+
+
+def _row(values: Tensor, names: Sequence[str], typical: tuple[Tensor, Tensor] | None) -> dict[str, Any]:
+    """A row, and what stands out in it: the columns furthest from their mean, in standard deviations."""
+    values = values.double().cpu()
+    named = list(names) if len(names) == len(values) else [f"column {i}" for i in range(len(values))]
+    entry: dict[str, Any] = {"row": [_short(v) for v in values.tolist()] if len(values) <= ROW else []}
+    if typical is None:
+        return entry
+    mean, spread = (t.cpu() for t in typical)
+    away = torch.where(spread > 0, (values - mean) / spread.clamp(min=1e-12), torch.zeros(()).double())
+    far = away.abs().argsort(descending=True, stable=True)[:STANDING_OUT].tolist()
+    return entry | {
+        "stands_out": [named[i] for i in far],
+        "values": [_short(float(values[i])) for i in far],
+        "deviations": [round(float(away[i]), 2) for i in far],
+    }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _once(positions: Iterable[Any]) -> list[int]:
+    """Each once, in the order met."""
+    return list(dict.fromkeys(int(p) for p in positions))

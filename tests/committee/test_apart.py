@@ -1,0 +1,333 @@
+"""How much of D a score sets apart from right labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import amends
+from amends.committee import apart
+from amends.committee.apart import BESIDE, Apart, RightLabels
+from amends.errors import NonFinite
+from amends.evaluation.rankings import average_precision
+from amends.evidence.network import Network
+from amends.likelihoods import Categorical, Gaussian, Weighted, with_weights
+from amends.methods import Default
+from tests.conftest import factor
+
+
+def by_hand(scores, kinds, known, known_kinds, weights, missing):
+    """The same, one threshold and one example after the other."""
+    share = variance = 0.0
+    sure = [None] * len(scores)
+    for kind in sorted(set(kinds)):
+        own = [(s, w) for s, k, w in zip(known, known_kinds, weights, strict=True) if k == kind and w > 0]
+        count = sum(w for _, w in own) ** 2 / sum(w * w for _, w in own) if own else 0.0
+        mine = [s for s, k in zip(scores, kinds, strict=True) if k == kind]
+        best, error = 0.0, 0.0
+        must_be = {}
+        for at in mine:
+            here = sum(w for s, w in own if s >= at) / sum(w for _, w in own) if own else 0.0
+            all_of_them = sum(w for s, w in zip(known, weights, strict=True) if s >= at) / sum(weights)
+            p = max(here, (count * here + BESIDE * all_of_them) / (count + BESIDE))
+            p += missing.get(kind, 0) * (1 - p)
+            e = (max(p * (1 - p), 1 / max(1, count)) * (1 / max(1, count) + 1 / len(mine))) ** 0.5
+            beyond = sum(s >= at for s in mine) / len(mine) - p - e
+            must_be[at] = max(0, beyond) * len(mine) / sum(s >= at for s in mine)
+            if beyond > best:
+                best, error = beyond, e
+        for i, (s, k) in enumerate(zip(scores, kinds, strict=True)):
+            if k == kind and own:
+                sure[i] = max(value for at, value in must_be.items() if at <= s)
+        share += len(mine) / len(scores) * best
+        variance += (len(mine) / len(scores) * error) ** 2
+    told = [s for s in sure if s is not None]
+    sure = [np.mean(told) if s is None else s for s in sure]
+    return share, variance**0.5, sure
+
+
+def test_against_one_threshold_after_the_other():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        kinds, known_kinds = rng.integers(0, 4, 60), rng.integers(0, 3, 40)
+        scores, known = rng.normal(0.7, 1, 60).round(1), rng.normal(0, 1, 40).round(1)  # with ties
+        weights = rng.random(40) * (rng.random(40) > 0.2)
+        given = scores, kinds, known, known_kinds, weights, {1: 0.1 * seed}
+        found, (share, noise, sure) = apart._apart(*given), by_hand(*given)
+        assert (found.share, found.noise) == pytest.approx((share, noise), abs=1e-12)
+        assert found.sure == pytest.approx(np.array(sure), abs=1e-12)
+        assert found.sure.max() > 0
+
+
+def labels(train, failures, right, failing, classes=1):
+    kinds = (np.arange(n) % classes for n in (train, failures, right))
+    return RightLabels(*kinds, failing)
+
+
+@pytest.mark.parametrize("classes", [1, 5])
+@pytest.mark.parametrize("wrong", [0.05, 0.2, 0.4])
+def test_it_is_the_share_that_is_wrong_if_the_score_tells(wrong, classes):
+    """A bound from below: nearly reached by a score that separates, and by none exceeded."""
+    rng = np.random.default_rng(1)
+    right = rng.normal(0, 1, 2000)
+    known = torch.tensor(rng.normal(0, 1, 1000))
+    found = {}
+    for distance in (0.0, 1.0, 8.0):
+        turned = np.arange(2000) % 20 < 20 * wrong
+        scores = torch.tensor(np.where(turned, right + distance, right))
+        at = labels(2000, 0, 1000, 0.0, classes)
+        found[distance] = at.apart(scores, torch.zeros(0), known).share
+        assert 0 <= found[distance] <= wrong + 0.02
+    assert found[0.0] < 0.03
+    assert found[0.0] < found[1.0] < found[8.0]
+    assert found[8.0] == pytest.approx(wrong, abs=0.05)
+
+
+def test_more_of_a_class_is_nothing_wrong_with_it():
+    """One class scores higher than the other, and D has more of it."""
+    rng = np.random.default_rng(2)
+    kinds, known_kinds = np.repeat([0, 1], [700, 300]), np.repeat([0, 1], [500, 500])
+    scores, known = (torch.tensor(rng.normal(5 - 5 * k, 1)) for k in (kinds, known_kinds))
+    nobody = np.zeros(0, dtype=int)
+    by_class, as_one = (
+        RightLabels(kinds, nobody, known_kinds, 0.0),
+        RightLabels(0 * kinds, nobody, 0 * known_kinds, 0.0),
+    )
+    assert by_class.apart(scores, torch.zeros(0), known).share < 0.03
+    assert as_one.apart(scores, torch.zeros(0), known).share > 0.1
+
+
+def test_how_many_failures_were_given_does_not_matter():
+    """Failures score high although their labels are right; few of them stand for all."""
+    rng = np.random.default_rng(3)
+    failing, fine = rng.normal(3, 1, 4000), rng.normal(0, 1, 4000)
+    scores = torch.tensor(np.concatenate([failing[:200], fine[:800]]))
+    for given in (1000, 100, 20):
+        at = labels(1000, given, 1000, 0.2)
+        known = torch.tensor(failing[1000 : 1000 + given]), torch.tensor(fine[1000:2000])
+        assert at.apart(scores, *known).share < 0.03
+    light = labels(1000, 20, 1000, 0.02)
+    assert light.apart(scores, torch.tensor(failing[1000:1020]), torch.tensor(fine[1000:2000])).share > 0.1
+
+
+def test_failures_of_one_class_do_not_make_those_of_the_others_wrong():
+    """D is clean, a fifth of every class fails, and only failures of one class were given."""
+    rng = np.random.default_rng(6)
+    kinds = np.arange(5000) % 5
+    scores = torch.tensor(np.where(rng.random(5000) < 0.2, rng.normal(3, 1, 5000), rng.normal(0, 1, 5000)))
+    failing, fine = torch.tensor(rng.normal(3, 1, 200)), torch.tensor(rng.normal(0, 1, 1000))
+    known = (np.zeros(200, dtype=int), np.arange(1000) % 5)
+    believed = RightLabels(kinds, *known, 0.2).apart(scores, failing, fine)
+    assert believed.share > 0.05
+    doubted = RightLabels(kinds, *known, 0.2, dict.fromkeys(range(1, 5), 0.2)).apart(scores, failing, fine)
+    assert doubted.share < 0.01
+
+
+def test_of_a_class_without_a_failure_those_the_model_fails_are_missing():
+    """At most as many as fail of D as a whole."""
+    x = torch.tensor([[5.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 5.0]], dtype=torch.float64).repeat(10, 1)
+    y = torch.tensor([0, 1, 2]).repeat(10)
+    given = y.clone()
+    given[:6] = torch.tensor([0, 1, 0, 0, 1, 1])  # of 0 and of 1 one in eleven is a 2
+    plain = nn.Linear(3, 3, bias=False).double()
+    nn.init.eye_(plain.weight)
+    network = Network.of(plain, Categorical())
+    train, failures, right = (factor(network, a, b) for a, b in ((x, given), (x[:1], y[1:2]), (x, y)))
+    found = RightLabels.of(train, failures, right)
+    assert found.failing == pytest.approx(2 / 30)
+    assert found.missing == pytest.approx({0: 2 / 30, 1: 2 / 30, 2: 0.0})
+    assert found.failures.tolist() == [1]
+
+
+def test_failures_of_every_class_in_one_half_do_not_make_the_other_half_wrong():
+    """D is clean; of some classes the only failure given is not among those looked at."""
+    rng = np.random.default_rng(8)
+    kinds = np.arange(6000) % 6
+    scores = torch.tensor(np.where(rng.random(6000) < 0.2, rng.normal(3, 1, 6000), rng.normal(0, 1, 6000)))
+    failing, fine = torch.tensor(rng.normal(3, 1, 6)), torch.tensor(rng.normal(0, 1, 1200))
+    at = RightLabels(kinds, np.arange(6), np.arange(1200) % 6, 0.2, dict.fromkeys(range(6), 0.2))
+    half, right = np.array([0, 2, 4]), np.arange(1200)
+    assert at.among(half, right).apart(scores, failing[half], fine).share < 0.02
+    believed = RightLabels(kinds, np.arange(6), np.arange(1200) % 6, 0.2).among(half, right)
+    assert believed.apart(scores, failing[half], fine).share > 0.04
+
+
+def test_how_sure_is_the_share_that_is_wrong_of_those_that_score_as_high():
+    """Two classes with the same scores where a label is right; of one a third is wrong and scores high."""
+    rng = np.random.default_rng(7)
+    kinds = np.repeat([0, 1], [1500, 1000])
+    wrong = np.arange(2500) < 500
+    scores, known = np.where(wrong, rng.normal(3, 0.5, 2500), rng.normal(0, 1, 2500)), rng.normal(0, 1, 1000)
+    at = RightLabels(kinds, np.zeros(0, dtype=int), np.arange(1000) % 2, 0.0)
+    found = at.apart(torch.tensor(scores), torch.zeros(0), torch.tensor(known))
+    assert ((found.sure >= 0) & (found.sure <= 1)).all()
+    assert found.sure[wrong].mean() > 0.8
+    assert found.sure[kinds == 1].max() < 0.3, "as high a score says nothing where right labels have it too"
+    in_order = np.argsort(scores[kinds == 0])
+    assert (np.diff(found.sure[kinds == 0][in_order]) >= 0).all(), "the higher, the surer"
+    for s in (1.0, 2.0):
+        higher = (kinds == 0) & (scores >= s)
+        assert 0.7 * wrong[higher].mean() < found.sure[higher].min() < wrong[higher].mean(), "from below"
+
+
+def test_of_a_class_nobody_knows_a_label_of_one_is_neither_more_nor_less_sure():
+    kinds = np.repeat([0, 1], [100, 50])
+    scores = torch.cat([torch.linspace(0, 2, 100), torch.linspace(-5, 5, 50)])
+    at = RightLabels(kinds, np.zeros(0, dtype=int), np.zeros(80, dtype=int), 0.0)
+    found = at.apart(scores, torch.zeros(0), torch.linspace(0, 1, 80))
+    assert found.sure[:100].max() > 0.5
+    assert found.sure[100:] == pytest.approx(found.sure[:100].mean())
+    nobody = RightLabels(kinds, *[np.zeros(0, dtype=int)] * 2, 0.0).apart(scores, torch.zeros(0), torch.zeros(0))
+    assert not nobody.sure.any()
+
+
+def test_of_several_the_mean_counts():
+    parts = [Apart(0.1, 0.02, np.array([0.0, 1.0])), Apart(0.3, 0.04, np.array([0.5, 1.0]))]
+    both = Apart.mean(parts)
+    assert (both.share, both.noise) == pytest.approx((0.2, 0.03))
+    assert both.sure.tolist() == [0.25, 1.0]
+
+
+def test_a_score_that_is_not_finite_is_none():
+    with pytest.raises(NonFinite, match="not finite; default"):
+        labels(10, 0, 10, 0.0).apart(torch.full((10,), np.nan), torch.zeros(0), torch.zeros(10))
+
+
+def test_of_halves_only_what_is_in_them_counts():
+    at = labels(10, 6, 8, 0.5, classes=2).among(np.array([0, 2, 4]), np.array([1, 3]))
+    assert at.failures.tolist() == [0, 0, 0]
+    assert at.right.tolist() == [1, 1]
+    assert (len(at.train), at.failing) == (10, 0.5)
+
+
+# --- the share of right labels a model fails ------------------------------------------------------------------
+
+
+def blobs(n, seed, flipped):
+    """Two overlapping kinds, some of the labels turned at random."""
+    g = torch.Generator().manual_seed(seed)
+    y = torch.arange(n) % 2
+    x = torch.randn(n, 10, generator=g, dtype=torch.float64)
+    x[:, 0] += 1.3 * (2 * y - 1)
+    turned = torch.rand(n, generator=g) < flipped
+    return x, y, turned
+
+
+def fitted(x, y, width, steps):
+    torch.manual_seed(0)
+    wide = nn.Sequential(nn.Linear(10, width), nn.ReLU(), nn.Linear(width, 2)).double() if width else None
+    net = wide or nn.Linear(10, 2).double()
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimiser.step()
+    return net
+
+
+@pytest.fixture(scope="module")
+def strewn():
+    """A line through two kinds; a quarter of the labels wrong, which it cannot fit."""
+    x, y, turned = blobs(1200, 0, 0.25)
+    given = torch.where(turned, 1 - y, y)
+    net = fitted(x, given, 0, 300)
+    xt, yt, _ = blobs(2000, 1, 0.0)
+    with torch.no_grad():
+        ok = net(xt).argmax(1) == yt
+    return net, (x, given), (xt[~ok], yt[~ok]), (xt[ok], yt[ok]), turned.numpy(), y
+
+
+def evidence(net, *sets):
+    network = Network.of(net, Categorical())
+    return [factor(network, *data, name) for data, name in zip(sets, ("train", "failures", "right"), strict=True)]
+
+
+@pytest.mark.parametrize("few", [None, 20])
+def test_how_sure_the_model_is_tells_what_it_fails(strewn, few):
+    net, train, failures, right, _, true = strewn
+    with torch.no_grad():
+        fails = float((net(train[0]).argmax(1) != true).double().mean())
+        disagrees = float((net(train[0]).argmax(1) != train[1]).double().mean())
+    share = apart._failing(*evidence(net, train, tuple(v[:few] for v in failures), right), disagrees)
+    assert disagrees > 0.25 + fails / 3, "most of what it disagrees with is wrong"
+    assert share == pytest.approx(fails, abs=0.05)
+
+
+def test_belief_in_what_confidences_say_grows_with_how_far_they_are_apart(strewn):
+    """From no belief, where D is as sure as right ones within noise, to all, and nowhere by a jump."""
+    net, train, failures, right, _, _ = strewn
+    found = []
+    for few in (4, 8, 16, 32, 64, 128, 256, None):
+        sets = evidence(net, train, failures, tuple(v[:few] for v in right))
+        found.append(apart._failing(*sets, 0.4))
+    assert found[0] == 0.4
+    assert found[-1] < 0.25
+    assert any(found[-1] + 0.01 < share < 0.39 for share in found)
+
+
+def test_where_d_was_fitted_every_disagreement_is_a_failure():
+    x, y, turned = blobs(200, 0, 0.25)
+    given = torch.where(turned, 1 - y, y)
+    net = fitted(x, given, 64, 60)
+    xt, yt, _ = blobs(2000, 1, 0.0)
+    with torch.no_grad():
+        ok = net(xt).argmax(1) == yt
+        disagrees = float((net(x).argmax(1) != given).double().mean())
+    assert disagrees > 0
+    sets = evidence(net, (x, given), (xt[~ok], yt[~ok]), (xt[ok], yt[ok]))
+    assert RightLabels.of(*sets).failing == pytest.approx(disagrees)
+
+
+def test_other_targets_are_of_one_kind():
+    network = Network.of(nn.Linear(2, 1).double(), Gaussian(sigma=0.5))
+    x = torch.randn(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y = x.sum(1, keepdim=True)
+    train, failures, right = (
+        factor(network, x[a:b], y[a:b], n) for a, b, n in ((0, 10, "a"), (10, 20, "b"), (20, 30, "c"))
+    )
+    found = RightLabels.of(train, failures, right)
+    assert set(found.train) == set(found.failures) == set(found.right) == {0}
+    wrong = 1 - float(network.likelihood.right(train.outputs(network.params), y[:10]).double().mean())
+    assert found.failing == pytest.approx(wrong)
+
+
+def test_soft_labels_beside_hard_ones_are_all_of_one_kind():
+    network = Network.of(nn.Linear(2, 3).double(), Categorical())
+    x, y = torch.zeros(6, 2, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
+    sets = [factor(network, x, t) for t in (nn.functional.one_hot(y, 3).double(), y, y)]
+    assert all(set(kinds) == {0} for kinds in apart._kinds(*sets))
+    assert [k.tolist() for k in apart._kinds(*sets[1:])] == [y.tolist()] * 2
+
+
+# --- what the default makes of it -----------------------------------------------------------------------------
+
+
+class Without(Default):
+    def identifying(self, remaining, large=False):
+        return {n: m for n, m in super().identifying(remaining, large).items() if n != "loss"}
+
+
+def test_labels_strewn_at_random_are_found_by_their_loss(strewn):
+    net, train, failures, right, turned, _ = strewn
+    found = amends.identify(net, train, failures, remaining=right)
+    edits = amends.identify(net, train, failures, remaining=right, method=Without())
+    heard = {h.name: h for h in found.heard}
+    assert heard["loss"].weight > 0.5
+    assert heard["loss"].unseen is None
+    assert heard["loss"].found == max(h.found for h in found.heard)
+    assert average_precision(found.scores, turned) > average_precision(edits.scores, turned) + 0.1
+    blamed = (found.scores > 0) & ~(edits.scores > 0)
+    assert turned[blamed].mean() > 2 * turned.mean(), "where edits find less than the loss, it counts if it is sure"
+    assert np.array_equal(found.unseen, edits.unseen), "what edits were not shown is theirs to say"
+    assert found.edited is not None
+
+
+def test_sample_weights_of_d_alone_say_nothing_about_its_labels(strewn):
+    """Failures and right examples weigh 1; what weighs more in D would all score higher."""
+    net, (x, y), failures, right, _, _ = strewn
+    heavy = x, with_weights(y, torch.full((len(y),), 5.0))
+    failures, right = ((a, with_weights(b, torch.ones(len(b)))) for a, b in (failures, right))
+    found = amends.identify(net, heavy, failures, remaining=right, likelihood=Weighted())
+    assert all(h.found is None for h in found.heard)

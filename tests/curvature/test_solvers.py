@@ -1,0 +1,100 @@
+"""Solving without the matrix: the dense solution, or NotConverged; never garbage."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from amends.curvature import CG, GD, GGN, Dense, Empirical, LiSSA, solvers
+from amends.curvature.solvers import largest
+from amends.errors import NotConverged
+from amends.evidence.params import flatten, unflatten
+from tests.conftest import classification, factor
+
+SOLVERS = {
+    "cg": (lambda **k: CG(tolerance=1e-8, **k), 1e-6),
+    "gd": (lambda **k: GD(tolerance=1e-6, **k), 1e-5),
+    "lissa": (lambda **k: LiSSA(tolerance=0.02, batch=16, **k), 0.1),
+}
+
+
+def problem(seed=0):
+    x, y, network = classification(seed=seed, n=80)
+    data, theta = factor(network, x, y, batch=256), network.params
+    g = torch.randn(len(flatten(theta)), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return data, theta, unflatten(g, theta)
+
+
+@pytest.mark.parametrize("kind", [GGN(), Empirical()], ids=["ggn", "empirical"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_dense_solution(name, kind):
+    make, tolerance = SOLVERS[name]
+    data, theta, g = problem()
+    expected = flatten(Dense(kind, prior=20.0)(data, theta).solve(g))
+    found = flatten(make(kind=kind, prior=20.0)(data, theta).solve(g))
+    assert (found - expected).norm() <= tolerance * expected.norm()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lissa_s_own_residual_bounds_its_error(seed):
+    """‖v − P⁻¹g‖ ≤ ‖residual‖/λ_min: what is returned was measured, whatever the draws."""
+    data, theta, g = problem(seed)
+    precision = LiSSA(prior=20.0, tolerance=0.05, batch=8, seed=seed)(data, theta)
+    found = precision.solve(g)
+    residual = flatten(g) - flatten(precision @ found)
+    assert residual.norm() <= 0.05 * flatten(g).norm()
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_too_few_steps_raise(name):
+    data, theta, g = problem()
+    make, _ = SOLVERS[name]
+    with pytest.raises(NotConverged, match="after 2 steps; raise the damping"):
+        make(prior=1e-3, steps=2)(data, theta).solve(g)
+
+
+def test_lissa_recovers_from_too_low_a_scale(monkeypatch):
+    """At a tenth of the largest curvature the recursion explodes; it is seen, and the scale doubled."""
+    data, theta, g = problem()
+    exploded = []
+    run = LiSSA._recursion
+
+    def watched(self, *args):
+        found, left = run(self, *args)
+        exploded.append(left == float("inf"))
+        return found, left
+
+    monkeypatch.setattr(solvers, "largest", lambda precision, steps=12: 0.1 * largest(precision, steps))
+    monkeypatch.setattr(LiSSA, "_recursion", watched)
+    precision = LiSSA(prior=20.0, batch=16, tolerance=0.05)(data, theta)
+    residual = flatten(g) - flatten(precision @ precision.solve(g))
+    assert residual.norm() <= 0.05 * flatten(g).norm()
+    assert exploded[0]
+    assert not exploded[-1]
+
+
+def test_gradient_descent_recovers_from_too_low_an_estimate(monkeypatch):
+    data, theta, g = problem()
+    expected = flatten(Dense(GGN(), prior=20.0)(data, theta).solve(g))
+    monkeypatch.setattr(solvers, "largest", lambda precision, steps=12: 0.1 * largest(precision, steps))
+    found = flatten(GD(prior=20.0, tolerance=1e-6)(data, theta).solve(g))
+    assert (found - expected).norm() <= 1e-5 * expected.norm()
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_nothing_solves_to_nothing(name):
+    data, theta, g = problem()
+    nothing = {k: torch.zeros_like(v) for k, v in g.items()}
+    assert_close(SOLVERS[name][0](prior=20.0)(data, theta).solve(nothing), nothing)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_deleted_curvature_is_gone(name):
+    """After a repair, the same solver serves the precision without C."""
+    make, tolerance = SOLVERS[name]
+    data, theta, g = problem()
+    curvature = make(prior=20.0)
+    left = curvature(data, theta).plus(curvature(data[:20], theta), -1.0)
+    expected = flatten(Dense(GGN(), prior=20.0)(data[20:], theta).solve(g))
+    assert (flatten(left.solve(g)) - expected).norm() <= 2 * tolerance * expected.norm()

@@ -1,0 +1,115 @@
+"""Every climber on every problem with a known top."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from amends.curvature import GGN, Dense, Isotropic
+from amends.editors.climb import LBFGS, Adam, Ascent, FixedPoint, Newton
+from amends.errors import NonFinite
+from amends.evidence.params import flatten
+from amends.posteriors import Gaussian, Quadratic
+from tests.conftest import classification, factor, regression
+from tests.exact import linear_gaussian, logistic
+
+
+def quadratic():
+    """A Gaussian times linear-Gaussian evidence."""
+    x, y, network = regression()
+    prior = Quadratic(network.params, Isotropic(0.7)(None, network.params))
+    top, _ = linear_gaussian.posterior(x, y, 0.5, 0.7)
+    return [prior, factor(network, x, y)], network.params, top
+
+
+def softmax():
+    """Penalised softmax regression."""
+    x, y, network = classification()
+    start = {k: torch.zeros_like(v) for k, v in network.params.items()}
+    top = logistic.optimum(x, y, 3, 1.0)
+    prior = Quadratic(start, Isotropic(1.0)(None, start))
+    return [prior, factor(network, x, y)], start, torch.cat([top[:, :-1].reshape(-1), top[:, -1]])
+
+
+CLIMBERS = {
+    "newton": (Newton(), 1e-11),
+    "l-bfgs": (LBFGS(200, tolerance=1e-10), 1e-6),
+    "ascent": (Ascent(400, stride=0.3), 1e-3),
+    "adam, full batches": (Adam(rate=0.05, epochs=1500, batch=100, decay=True), 1e-3),
+}
+
+
+@pytest.mark.parametrize("problem", [quadratic, softmax], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("name", CLIMBERS)
+def test_reaches_the_top(name, problem):
+    climb, tolerance = CLIMBERS[name]
+    terms, start, top = problem()
+    before = {k: v.clone() for k, v in start.items()}
+    path = list(climb(terms, start))
+    assert_close(flatten(path[-1]), top, atol=tolerance, rtol=0)
+    assert all(torch.equal(start[k], before[k]) for k in start)
+
+
+def test_fixed_point_finds_the_top_where_the_prior_is_strong():
+    x, y, network = classification()
+    data = factor(network, x, y)
+    curvature = Dense(GGN(), prior=100.0)
+    q = Gaussian(network.params, curvature(data, network.params), curvature, 60)
+    terms = q.times(factor(network, x[:5], (y[:5] + 1) % 3, "failures"))
+    *_, fixed = FixedPoint(60)(terms, q.mean)
+    *_, newton = Newton()(terms, q.mean)
+    assert_close(fixed, newton, atol=1e-10, rtol=0)
+
+
+def test_each_ends_on_its_tolerance():
+    terms, start, _ = softmax()
+    assert len(list(Newton(30, tolerance=1e-3)(terms, start))) < len(list(Newton(30)(terms, start))) < 30
+    assert len(list(LBFGS(200, tolerance=1e-2)(terms, start))) < len(list(LBFGS(200, tolerance=1e-8)(terms, start)))
+    short = list(Adam(0.05, epochs=500, batch=100, every=1, tolerance=1e-2)(terms, start))
+    assert len(short) < 500
+
+
+def test_adam_yields_inside_an_epoch_and_repeats_itself():
+    terms, start, _ = softmax()
+    climb = Adam(0.01, epochs=2, batch=10, every=4)  # 60 examples: 6 steps an epoch, 12 in all
+    a, b = list(climb(terms, start)), list(climb(terms, start))
+    assert len(a) == 3
+    assert all(torch.equal(p["weight"], q["weight"]) for p, q in zip(a, b, strict=True))
+    other = list(Adam(0.01, epochs=2, batch=10, every=4, seed=1)(terms, start))
+    assert not torch.equal(a[-1]["weight"], other[-1]["weight"])
+
+
+def test_batches_stand_for_the_whole():
+    """The mean over an epoch of the scaled batch gradients is the full gradient."""
+    from amends.editors.climb import _batches
+
+    x, y, network = classification()
+    data = factor(network, x, y)
+    stream = _batches(data, 15, torch.Generator().manual_seed(0))
+    grads = torch.stack([flatten(next(stream).value_and_grad(network.params)[1]) for _ in range(4)])
+    assert_close(grads.mean(0), flatten(data.value_and_grad(network.params)[1]))
+
+
+class Cliff:
+    """Not finite beyond one."""
+
+    def value_and_grad(self, theta):
+        x = theta["x"]
+        value = torch.log(1 - x).sum() + 3 * x.sum()
+        return float(value), {"x": (3 - 1 / (1 - x)) if float(x) < 1 else torch.full_like(x, torch.nan)}
+
+    def hessian(self, theta):
+        return torch.diag(-1 / (1 - theta["x"]) ** 2)
+
+
+def test_a_line_search_turns_back_from_what_is_not_finite():
+    *_, end = LBFGS(50, tolerance=1e-10)([Cliff()], {"x": torch.tensor([-5.0], dtype=torch.float64)})
+    assert_close(end["x"], torch.tensor([2 / 3], dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_what_is_not_finite_at_the_start_stops_the_run():
+    with pytest.raises(NonFinite, match="step 0"):
+        list(LBFGS()([Cliff()], {"x": torch.tensor([2.0], dtype=torch.float64)}))
+    with pytest.raises(NonFinite, match="step"):
+        list(Adam(every=1)([Cliff()], {"x": torch.tensor([2.0], dtype=torch.float64)}))

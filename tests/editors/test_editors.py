@@ -1,0 +1,116 @@
+"""Where a path ends, and what keeps deletion from running away."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from amends.curvature import Diagonal
+from amends.editors import Guard, HeldOut, Mode, Right, follow
+from amends.editors.climb import LBFGS, Adam
+from amends.evidence.factor import Bounded
+from amends.evidence.params import flatten
+from amends.posteriors import Gaussian, Point
+from tests.conftest import classification, factor
+from tests.exact import logistic
+
+
+def points(*values):
+    return iter([Point({"x": torch.tensor([float(v)])}) for v in values])
+
+
+def value(posterior):
+    return float(posterior.mean["x"])
+
+
+def test_follow_takes_the_last_without_a_watch():
+    assert value(follow(points(0, 3, 1))) == 1
+
+
+def test_follow_takes_the_best_and_the_latest_among_equals():
+    assert value(follow(points(0, 3, 1), lambda p: value(p))) == 3
+    assert value(follow(points(1, 2, 3), lambda p: 0.0)) == 3
+
+
+def test_follow_can_refuse_every_step():
+    assert value(follow(points(5, 1, 2), lambda p: value(p))) == 5
+    assert value(follow(points(5, 7, 8), lambda p: None if value(p) > 5 else 0.0)) == 5
+
+
+def test_follow_leaves_a_path_that_runs_away():
+    seen = []
+
+    def endless():
+        i = 0
+        while True:
+            yield Point({"x": torch.tensor([float(-i)])})
+            i += 1
+
+    assert value(follow(endless(), lambda p: value(p), patience=4, progress=seen.append)) == 0
+    assert seen == [0, 1, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A trained softmax regression with its diagonal Laplace posterior; λ = 0, as in the paper."""
+    x, y, network = classification(n=90)
+    w = logistic.optimum(x, y, 3, 0.1)
+    theta = {"weight": w[:, :-1].clone(), "bias": w[:, -1].clone()}
+    data = factor(network, x, y)
+    curvature = Diagonal()
+    return data, Gaussian(theta, curvature(data, theta), curvature, 90)
+
+
+RUNAWAY = Adam(rate=0.05, epochs=400, batch=100, every=1)
+
+
+def test_deletion_has_no_optimum_and_the_guard_ends_it(fitted):
+    data, q = fitted
+    causes, kept = data[:20], data[20:]
+    free = follow(Mode(unlearn=RUNAWAY)(q, -causes))
+    guard = Guard.since(q, [kept], floor=0.05)
+    held = follow(Mode(unlearn=RUNAWAY)(q, -causes), guard)
+    right = Right(kept)
+    assert right(free) < right(q) - 0.1, "unguarded, it breaks what worked"
+    assert right(held) >= right(q) - 0.05
+    before, after = (float(p.rows(causes.per_example).mean()) for p in (q, held))
+    assert after < before, "and still it forgets"
+
+
+def test_a_guard_prefers_what_fixes_more(fitted):
+    data, q = fitted
+    wanted = HeldOut(data[20:30])
+    best = follow(Mode(unlearn=RUNAWAY)(q, -data[:20]), Guard.since(q, [data[30:]], 0.2, wanted))
+    assert wanted(best) >= wanted(q)
+
+
+def test_bounded_deletion_starts_like_deletion(fitted):
+    """Same gradient at the start, zero once forgotten."""
+    data, q = fitted
+    causes = data[:20]
+    plain = (-causes).value_and_grad(q.mean)[1]
+    bounded = Bounded.at(-causes, q.mean).value_and_grad(q.mean)[1]
+    assert_close(flatten(bounded), flatten(plain), atol=1e-12, rtol=1e-12)
+    far = {k: -30 * v for k, v in q.mean.items()}
+    assert flatten(Bounded.at(-causes, q.mean).value_and_grad(far)[1]).norm() < flatten(plain).norm()
+
+
+def test_bounded_deletion_has_an_optimum_that_lbfgs_finds(fitted):
+    data, q = fitted
+    ends = [follow(Mode(LBFGS(steps, tolerance=1e-7), bounded=True)(q, -data[:20])).mean for steps in (200, 400)]
+    assert_close(ends[0], ends[1], atol=1e-4, rtol=0)
+    terms = [*q.times(-data[:20])[:1], Bounded.at(-data[:20], q.mean)]
+    grad = sum(flatten(t.value_and_grad(ends[1])[1]) for t in terms)
+    start = sum(flatten(t.value_and_grad(q.mean)[1]) for t in terms)
+    assert grad.norm() < 1e-4 * start.norm()
+
+
+def test_mixed_evidence_is_bounded_only_where_it_deletes(fitted):
+    data, q = fitted
+    mixed = (-data[:10]) + factor(data.network, *data.examples.fetch(10, 15), "failures")
+    end = follow(Mode(bounded=True)(q, mixed))
+    assert not torch.equal(end.mean["weight"], q.mean["weight"])
+    assert Mode(bounded=True).open_ended(q, mixed)
+    assert not Mode(bounded=True).unbounded(q.times(mixed))
+    assert Mode().unbounded(q.times(mixed))

@@ -1,0 +1,289 @@
+"""Figures of merit against their textbook definitions, and r(C) refused when it means nothing."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
+
+from amends import methods
+from amends.algorithm import selection
+from amends.baselines import Oracle, Random
+from amends.cli import demo as named
+from amends.curvature import GGN, Dense
+from amends.data import digits, flip_labels, split
+from amends.errors import BadInput, NotConverged
+from amends.evaluation.rankings import average_precision, precision_at, ranking_area
+from amends.evaluation.statistics import Judged, by_label, calibration, confusion, harmed, interval, mcnemar, paired
+from amends.evidence.network import Network
+from amends.likelihoods import Categorical, Custom
+from amends.methods.ratio import log_density_ratio
+from amends.posteriors import Gaussian
+from tests.conftest import classification, factor, regression
+
+
+def test_ranking_figures():
+    rng = np.random.default_rng(0)
+    truth = rng.random(200) < 0.2
+    scores = np.round(rng.random(200) + truth, 1)  # with ties
+    distinct = scores + 1e-6 * rng.random(200)
+    assert average_precision(distinct, truth) == pytest.approx(average_precision_score(truth, distinct))
+    assert ranking_area(scores, truth) == pytest.approx(roc_auc_score(truth, scores))
+    assert precision_at(10, distinct, truth) == truth[np.argsort(-distinct)[:10]].mean()
+
+
+def test_mcnemar_is_the_binomial_test():
+    for fixed, broken in ((10, 2), (3, 3), (0, 7), (25, 11)):
+        expected = stats.binomtest(fixed, fixed + broken).pvalue
+        assert mcnemar(fixed, broken) == pytest.approx(expected)
+    assert mcnemar(0, 0) == 1.0
+
+
+@pytest.mark.parametrize(("fixed", "broken"), [(1500, 1500), (1400, 1600), (1700, 1300), (2990, 10), (0, 3000)])
+def test_mcnemar_of_many(fixed, broken):
+    """2⁻³⁰⁰⁰ is below the smallest float there is."""
+    assert mcnemar(fixed, broken) == pytest.approx(stats.binomtest(fixed, 3000).pvalue, rel=1e-8, abs=0)
+    assert mcnemar(fixed, broken) == mcnemar(broken, fixed)
+
+
+def test_interval_is_wilsons():
+    for hits, n in ((0, 10), (7, 10), (50, 50), (1, 200)):
+        expected = stats.binomtest(hits, n).proportion_ci(method="wilson")
+        assert interval(hits / n, n) == pytest.approx((expected.low, expected.high), abs=2e-4)
+
+
+def test_judged_counts():
+    judged = Judged(np.array([0, 0, 1, 1], bool), np.array([1, 0, 0, 1], bool))
+    assert (judged.fixed, judged.broken) == (1, 1)
+    assert judged.summary == {"before": 0.5, "after": 0.5, "n": 4}
+
+
+def drawn_one_by_one(before, after, draws=4000, seed=1):
+    """The bootstrap as it is explained: examples drawn with replacement, before and after together."""
+    rng, n = np.random.default_rng(seed), len(before)
+    changes = []
+    for _ in range(draws):
+        at = rng.integers(n, size=n)
+        changes.append(after[at].mean() - before[at].mean())
+    return np.percentile(changes, [2.5, 97.5])
+
+
+@pytest.mark.parametrize(("fixed", "broken", "right"), [(40, 15, 100), (3, 30, 20), (0, 12, 0)])
+def test_paired_is_the_bootstrap_over_examples(fixed, broken, right):
+    before, after = np.zeros((2, 200), dtype=bool)
+    after[:fixed], before[fixed : fixed + broken] = True, True
+    before[-right or 200 :], after[-right or 200 :] = True, True
+    expected = drawn_one_by_one(before, after)
+    assert paired(before, after) == pytest.approx(expected, abs=0.011)  # two steps of 1/200
+    assert paired(before, after) == paired(before, after)
+    assert paired(before, after, seed=5) != paired(before, after, seed=6)
+
+
+def test_paired_at_its_ends():
+    yes, no, none = np.ones(50, bool), np.zeros(50, bool), np.zeros(0, bool)
+    assert paired(none, none) == [0.0, 0.0]
+    assert paired(yes, yes) == [0.0, 0.0]
+    assert paired(no, yes) == [1.0, 1.0]
+    assert paired(yes, no) == [-1.0, -1.0]
+    with pytest.raises(BadInput, match="draws is 0; paired"):
+        paired(yes, no, draws=0)
+
+
+def test_paired_holds_no_draw_of_many_examples():
+    before, after = np.zeros((2, 300_000), dtype=bool)
+    after[:1000] = True
+    tracemalloc.start()
+    paired(before, after)
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert held < 5e6
+
+
+def sure(p, right, likelihood=None, dtype=torch.float64, batch=7):
+    """A model of two classes that gives the first of them p, and whether that is the target."""
+    layer = torch.nn.Linear(1, 2, dtype=dtype)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0], [0.0]]))
+        layer.bias.zero_()
+    p, y = torch.tensor(p, dtype=torch.float64), 1 - torch.tensor(np.array(right)).long()
+    network = Network.of(layer, likelihood or Categorical())
+    return factor(network, torch.logit(p)[:, None].to(dtype), y, batch=batch), network.params
+
+
+def test_calibration_by_hand():
+    """Bins {.6, .7} at .5 right and {.8, .99} at 1: ½ (.65 − .5) + ½ (1 − .895)."""
+    data, theta = sure([0.8, 0.6, 0.99, 0.7], [1, 1, 1, 0])
+    found = calibration(data, theta, bins=2)
+    loss = -np.log([0.8, 0.6, 0.99, 0.3]).mean()
+    assert found == pytest.approx({"error": 0.1275, "confidence": 0.7725, "loss": loss, "n": 4})
+    one = calibration(data, theta, bins=1)
+    assert one is not None
+    assert one["error"] == pytest.approx(0.0225)
+
+
+def test_calibration_is_the_sum_over_bins_of_equal_mass():
+    rng = np.random.default_rng(0)
+    p = 0.5 + 0.5 * rng.random(150)
+    hit = rng.random(150) < p**2
+    order = np.argsort(p)
+    expected = sum(abs(p[part].mean() - hit[part].mean()) / 15 for part in np.split(order, 15))
+    for batch in (7, 150):
+        found = calibration(*sure(p, hit, batch=batch))
+        assert found is not None
+        assert found["error"] == pytest.approx(expected)
+
+
+def test_calibration_does_not_depend_on_the_order_of_equally_sure_ones():
+    hit = np.arange(40) < 36
+    for rows in (hit, hit[::-1], np.random.default_rng(0).permutation(hit)):
+        found = calibration(*sure(np.full(40, 0.9), rows))
+        assert found is not None
+        assert found["error"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_weight_of_two_is_the_example_listed_twice():
+    rng = np.random.default_rng(1)
+    p = 0.5 + 0.5 * rng.random(40)
+    hit = rng.random(40) < p
+    (data, theta), twice = sure(p, hit), np.repeat(np.arange(40), 1 + (np.arange(40) % 3 == 0))
+    weights = torch.ones(40, dtype=torch.float64)
+    weights[::3] = 2
+    for bins in (1, 4, 15):
+        heavy = calibration(replace(data, weights=weights), theta, bins)
+        listed = calibration(*sure(p[twice], hit[twice]), bins)
+        assert heavy == pytest.approx({**listed, "n": 40})
+        assert heavy == pytest.approx(calibration(3 * replace(data, weights=weights), theta, bins))
+        assert heavy != pytest.approx(calibration(data, theta, bins))
+
+
+def test_calibration_is_that_of_the_family_in_float64():
+    half = Custom(lambda out, y: 0.5 * Categorical()(out, y))
+    assert calibration(*sure([0.8, 0.6], [1, 0], half)) == calibration(*sure([0.8, 0.6], [1, 0]))
+    found = calibration(*sure([1 - 1e-9], [True], dtype=torch.float32))
+    assert found is not None
+    assert found["confidence"] == pytest.approx(1 - 1e-9, abs=1e-12)
+    assert found["confidence"] < 1
+
+
+def test_calibration_is_for_classes():
+    x, y, network = regression()
+    assert calibration(factor(network, x, y), network.params) is None
+    data, theta = sure([0.8, 0.6], [1, 0])
+    assert calibration(data[:0], theta) is None
+    soft = factor(data.network, data.examples.x, torch.tensor([[0.5, 0.5], [1.0, 0.0]], dtype=torch.float64))
+    assert calibration(soft, theta) is None
+    with pytest.raises(BadInput, match="bins is 0; calibration"):
+        calibration(data, theta, bins=0)
+
+
+def test_confusion_has_the_truth_in_rows():
+    x, y, network = classification(n=80)
+    table = confusion(factor(network, x, y), network.params, 4)
+    with torch.no_grad():
+        said = network.module(x).argmax(1)
+    assert table.tolist() == confusion_matrix(y, said, labels=range(4)).tolist()
+    assert table.tolist() != table.T.tolist()
+    assert table[3].sum() == 0
+
+
+def changed(**counts):
+    """Names, before and after, of so many fixed, broken, right and wrong throughout under each name."""
+    rows = []
+    for name, numbers in counts.items():
+        for (was, now), number in zip([(0, 1), (1, 0), (1, 1), (0, 0)], numbers, strict=True):
+            rows += [(name, was, now)] * number
+    names, before, after = zip(*np.random.default_rng(0).permutation(np.array(rows, dtype=object)), strict=True)
+    return np.array(names, dtype=object), np.array(before, dtype=bool), np.array(after, dtype=bool)
+
+
+def test_by_label_counts_and_tests_each_name():
+    rows = by_label(*changed(b=(2, 9, 20, 1), a=(5, 1, 0, 4)))
+    assert list(rows) == ["a", "b"]
+    p = [stats.binomtest(1, 6).pvalue, stats.binomtest(2, 11).pvalue]
+    assert rows["a"] == pytest.approx({"n": 10, "before": 0.1, "after": 0.5, "fixed": 5, "broken": 1, "p_value": p[0]})
+    b = {"n": 32, "before": 29 / 32, "after": 22 / 32, "fixed": 2, "broken": 9, "p_value": p[1]}
+    assert rows["b"] == pytest.approx(b)
+    assert by_label(np.zeros(0, dtype=object), np.zeros(0, bool), np.zeros(0, bool)) == {}
+
+
+def test_harmed_is_what_fell_beyond_chance():
+    """7 of 7 broken has p = .016 and 10 of 10 p = .002; of four names each must have .0125."""
+    rows = by_label(*changed(better=(20, 0, 0, 0), chance=(0, 7, 0, 0), fell=(0, 10, 30, 0), worst=(0, 10, 0, 0)))
+    assert harmed(rows) == ["worst", "fell"]
+    assert harmed(rows, least=0.1) == ["chance", "worst", "fell"]
+    assert harmed({k: rows[k] for k in ("chance", "better")}) == ["chance"]
+    assert harmed({}) == []
+
+
+def test_selection_is_stable_and_takes_masks():
+    scores = np.array([1.0, 3.0, 3.0, -1.0])
+    assert selection.top(scores, 3).tolist() == [1, 2, 0]
+    assert selection.top(scores, np.int64(1)).tolist() == [1]
+    assert selection.positive(scores).tolist() == [1, 2, 0]
+    assert selection.fraction(scores, 0.5).tolist() == [1, 2]
+    assert selection.indices(np.array([False, True, False, True]), 4).tolist() == [1, 3]
+    assert selection.indices(torch.tensor([3, 0, 3]), 4).tolist() == [0, 3]
+    assert selection.indices([], 4).tolist() == []
+
+
+def test_splits_keep_groups_in_proportion_and_lose_nothing():
+    groups = np.repeat(["a", "b", "c", "d"], [40, 11, 2, 1])
+    first, second = split(groups, 0.5, seed=0)
+    assert sorted([*first, *second]) == list(range(54))
+    assert abs(len(second) - 27) <= 1
+    assert (groups[second] == "a").sum() == 20
+    assert (groups[second] == "c").sum() == 1
+    assert np.array_equal(split(groups, 0.5, seed=0)[1], second)
+    assert not np.array_equal(split(groups, 0.5, seed=1)[1], second)
+
+
+def test_flips_follow_the_confusion_matrix():
+    y = np.repeat(np.arange(3), 4000)
+    flipped, changed = flip_labels(y, {(0, 1): 0.3, (0, 2): 0.2, (2, 0): 0.5}, seed=0)
+    assert np.array_equal(changed, flipped != y)
+    assert ((y == 0) & (flipped == 1)).sum() == pytest.approx(1200, abs=100)
+    assert ((y == 0) & (flipped == 2)).sum() == pytest.approx(800, abs=100)
+    assert (flipped[y == 1] == 1).all()
+
+
+def test_a_control_does_not_share_its_draws_with_the_data():
+    """Flips and random scores of one seed must be independent, or the control would know the truth."""
+    x, y, network = regression(n=4000)
+    data = factor(network, x, y, batch=4000)
+    _, changed = flip_labels(np.zeros(4000, int), {(0, 1): 0.3}, seed=3)
+    scores = Random(3)(data, data).numpy()
+    assert ranking_area(scores, changed) == pytest.approx(0.5, abs=0.04)
+
+
+def test_oracle_wants_one_truth_each():
+    x, y, network = regression()
+    with pytest.raises(BadInput, match="truth has shape"):
+        Oracle(np.ones(3))(factor(network, x, y), factor(network, x, y))
+
+
+def test_embedded_digits():
+    images, labels = digits()
+    assert images.shape == (5000, 28, 28)
+    assert np.bincount(labels).tolist() == [500] * 10
+
+
+def test_a_useless_estimate_is_refused():
+    """Deleting most of the data from its own posterior: 1/p(C|θ) is carried by a few draws."""
+    x, y, network = regression(n=40)
+    data = factor(network, x, y)
+    curvature = Dense(GGN(), prior=0.7)
+    q = Gaussian(network.params, curvature(data, network.params), curvature, 40).sampled(200)
+    with pytest.raises(NotConverged, match="of 200 draws carry"):
+        log_density_ratio(q, q, data[:38])
+    assert log_density_ratio(q, q, data[:1]).value == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_command_line_knows_every_method_that_identifies():
+    assert set(named.IDENTIFY) == set(methods.IDENTIFY)
+    assert set(named.TREAT) == set(methods.TREAT)
+    assert set(named.SOLVERS) == set(methods.SOLVERS)

@@ -1,0 +1,278 @@
+"""Treatments, arguments, odd models and scores from elsewhere: the methods as a caller has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import amends
+from amends import methods
+from amends.algorithm.treat import treatment
+from amends.curvature import GGN, Dense, Diagonal
+from amends.editors import Each, Mode, Step, Variational, finer, follow, open_ended
+from amends.editors.climb import LBFGS, Ascent, FixedPoint, Newton
+from amends.errors import BadInput
+from amends.evidence.params import flatten
+from amends.remember import Laplace
+from amends.remember import Variational as FittedSpread
+from tests.conftest import Table, at_optimum, classification, factor, plain
+
+# --- treatments ----------------------------------------------------------------------------------------
+
+
+def test_retraining_on_what_is_kept_reaches_its_optimum():
+    x, y, network = classification(n=80)
+    kept = np.arange(10, 80)
+    model = amends.treat(plain(network), (x, y), np.arange(10), method=methods.retrain(rate=0.05, epochs=300, batch=80))
+    loss = nn.functional.cross_entropy(model(x[kept]), y[kept])
+    grads = torch.autograd.grad(loss, list(model.parameters()))
+    assert float(flatten({str(i): g for i, g in enumerate(grads)}).abs().max()) < 1e-3
+
+
+def test_a_treatment_goes_on_from_where_the_first_ended():
+    x, y, network = classification(n=80)
+    newton = methods.newton(methods.dense())
+    alone = amends.treat(plain(network), (x, y), np.arange(5), method=newton)
+    still, tuned = (methods.fine_tune(rate=rate, epochs=1)._replace(first=newton) for rate in (0.0, 0.1))
+    model = amends.treat(plain(network), (x, y), np.arange(5), method=still)
+    assert_close(model.state_dict(), alone.state_dict())
+    model = amends.treat(plain(network), (x, y), np.arange(5), method=tuned)
+    by_hand = amends.treat(alone, (x, y), np.arange(5), method=methods.fine_tune(rate=0.1, epochs=1))
+    assert_close(model.state_dict(), by_hand.state_dict())
+
+
+def test_where_examples_are_many_a_treatment_sees_each_less_often():
+    default = methods.default()
+    few, many = (default.treating(0, examples).editor.climb for examples in (3000, 50_000))
+    assert (few.epochs, few.batch) == (10, 64)
+    assert many.epochs * 50_000 == pytest.approx(2**16)
+    assert many.batch == 256
+    assert default.treating(0, 10**6).editor.climb.epochs == 1
+    assert [m.first is None for m in default.otherwise(0, 3000)] == [False, False]
+    assert all(m.first is None and m.editor.climb.rate < 1e-3 for m in default.otherwise(0, 50_000, large=True))
+
+
+def test_retraining_can_start_from_given_weights():
+    x, y, network = classification()
+    start = nn.Linear(3, 3, dtype=torch.float64)
+    model = amends.treat(plain(network), (x, y), [1], method=methods.retrain(epochs=0, start=start))
+    assert torch.equal(model.weight, network.params["weight"])  # no step was made, so nothing was taken
+    model = amends.treat(plain(network), (x, y), [1], method=methods.retrain(rate=1e-9, epochs=1, start=start))
+    assert_close(model.weight, start.weight, atol=1e-6, rtol=0)
+
+
+def test_retraining_refuses_what_it_cannot_draw_anew():
+    x, y, _ = classification()
+    with pytest.raises(BadInput, match="no layer draws w anew"):
+        amends.treat(Table(), (x, y), [1], method=methods.retrain(epochs=1))
+    norm = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).double()
+    with pytest.raises(BadInput, match="keeps statistics of its data"):
+        amends.treat(norm, (x, y), [1], method=methods.retrain(epochs=1))
+
+
+def test_fine_tuning_on_failures_alone_is_held_by_its_pull():
+    """Zhu et al. as a Lagrangian: the optimum of log p(F) − ½ pull ‖θ − θ̂‖²; the causes play no part."""
+    x, y, network = classification()
+    failures = (x[50:], y[50:])
+    method = methods.fine_tune(rate=0.02, epochs=800, kept=False, learn=True, pull=2.0)
+    model = amends.treat(plain(network), (x[:50], y[:50]), [1, 2], failures=failures, method=method)
+    data = factor(network, *failures)
+    _, grad = data.value_and_grad({k: p.detach() for k, p in model.named_parameters()})
+    for k, p in model.named_parameters():
+        assert_close(grad[k], 2.0 * (p.detach() - network.params[k]), atol=1e-3, rtol=0)
+    with pytest.raises(BadInput, match="set kept or learn"):
+        methods.fine_tune(kept=False)
+
+
+def test_relabelled_causes_are_learned_as_the_model_then_sees_them():
+    """First the optimum of D∖C, then that of D with the labels it gives C."""
+    x, y, network = classification(n=80)
+    causes = np.arange(12)
+    method = methods.fine_tune(rate=0.05, epochs=300, batch=80)
+    without = amends.treat(plain(network), (x, y), causes, method=method)
+    again = amends.treat(plain(network), (x, y), causes, method=methods.fine_tune(0.05, 300, 80, relabel=True))
+    seen = y.clone()
+    seen[:12] = without(x[:12]).argmax(1)
+    assert (seen != y).any()
+    for model, targets, least, most in ((again, seen, 0.0, 1e-3), (without, seen, 1e-2, 1e9)):
+        grads = torch.autograd.grad(nn.functional.cross_entropy(model(x), targets), list(model.parameters()))
+        assert least <= max(float(g.abs().max()) for g in grads) < most
+    assert torch.equal(y, classification(n=80)[1])
+    with pytest.raises(BadInput, match="leave kept=True"):
+        methods.fine_tune(kept=False, learn=True, relabel=True)
+
+
+def test_newton_s_line_search_takes_the_best_size_the_guard_allows():
+    x, y, network, _ = at_optimum()
+    data = factor(network, x, y)
+    q = Laplace(Dense(GGN(), prior=0.7))(data)
+    editor = methods.newton(Dense(GGN(), prior=0.7), line_search=True).editor
+    sizes = [float((flatten(p.mean) - flatten(q.mean)).norm()) for p in editor(q, -data[:5])]
+    one = float((flatten(treatment(q, Step(), data[:5]).mean) - flatten(q.mean)).norm())
+    assert_close(torch.tensor(sizes[1:]) / one, torch.tensor([2.0**k for k in range(-4, 6)]), rtol=1e-5, atol=0)
+    assert open_ended(editor, q, -data[:5])
+    assert not open_ended(Step(), q, -data[:5])
+
+
+def test_a_path_that_costs_too_much_is_taken_again_in_shorter_steps(monkeypatch):
+    """Strides of twice the weights leave any guard at once; an eighth of an eighth of them does not."""
+    x, y, network = classification(n=60)
+    for _ in range(200):
+        _, grad = factor(network, x, y).value_and_grad(network.params)
+        for k, p in network.params.items():
+            p += 0.01 * grad[k]
+    right = plain(network)(x).argmax(1) == y
+    given = {"failures": (x[~right], y[~right]), "remaining": (x[right], y[right])}
+    method = methods.ewc(unlearn=Ascent(steps=5, stride=2.0))
+    causes = np.flatnonzero(~right.numpy())[:4]
+    moved = amends.treat(plain(network), (x, y), causes, method=method, **given)
+    assert not torch.equal(moved.weight, network.params["weight"])
+    monkeypatch.setattr(amends.algorithm.treat, "FINER_TRIES", 0)
+    stayed = amends.treat(plain(network), (x, y), causes, method=method, **given)
+    assert torch.equal(stayed.weight, network.params["weight"])
+
+
+def test_every_step_that_can_be_shortened_is():
+    assert finer(FixedPoint(rate=0.8)).rate == pytest.approx(0.1)
+    assert finer(Step(sizes=(1.0, 2.0))).sizes == (0.125, 0.25)
+    assert finer(Each(methods.ewc().editor)).editor.unlearn.rate == pytest.approx(0.05 / 8)
+    assert finer(Variational()).unlearn.rate == pytest.approx(0.003 / 8)
+    for without in (Step(), LBFGS(), Mode(bounded=True), Mode(unlearn=Newton())):
+        assert finer(without) is None
+
+
+def test_damping_and_rate_leave_the_fixed_point_where_it_is():
+    x, y, network, _ = at_optimum()
+    data = factor(network, x, y)
+    q = Laplace(Diagonal(GGN(), prior=0.7))(data)
+    reached = follow(Mode(unlearn=FixedPoint(3000, rate=0.5, damping=1.0))(q, -data[:5]))
+    climbed = follow(Mode(unlearn=LBFGS(200, tolerance=1e-12))(q, -data[:5]))
+    assert_close(reached.mean, climbed.mean, rtol=1e-5, atol=1e-6)
+    first, damped = (follow(Mode(unlearn=FixedPoint(1, damping=d))(q, -data[:5])).mean["weight"] for d in (0.0, 3.0))
+    start, size = q.mean["weight"], q.precision._positive["weight"]
+    assert_close((damped - start) * (size + 3.0 * q.precision.mean), (first - start) * size)
+
+
+MODELS = {"tied alone": lambda: Shared(), "loose": lambda: Table(), "by keyword": lambda: Keyword()}
+
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 3, dtype=torch.float64)
+
+    def forward(self, x):
+        return self.a(torch.tanh(self.a(x)))
+
+
+class Keyword(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 3, dtype=torch.float64)
+
+    def forward(self, x):
+        return self.a(input=x)
+
+
+@pytest.mark.parametrize("name", ["ewc", "kfac_ewc", "vcl", "ogd", "linear", "relatif", "sufficiency", "sgd_influence"])
+@pytest.mark.parametrize("model", MODELS)
+def test_layers_that_cannot_be_followed_take_the_general_way(model, name):
+    x, y, _ = classification()
+    torch.manual_seed(0)
+    method = methods.ogd(memory=2) if name == "ogd" else methods.BY_NAME[name]()
+    found = amends.identify(MODELS[model](), (x[:50], y[:50]), (x[50:], y[50:]), method=method)
+    assert np.ptp(found.scores) > 0
+
+
+def test_a_layer_whose_noise_is_not_drawn_keeps_its_curvature():
+    """Called by keyword it cannot be drawn for; its spread is the Laplace one, not the prior's."""
+    x, y, _ = classification()
+    torch.manual_seed(0)
+    network = amends.evidence.network.Network.of(Keyword(), amends.likelihoods.Categorical())
+    data = factor(network, x, y)
+    q = FittedSpread(prior=0.5)(data)
+    expected = (Diagonal(GGN())(data, network.params).data["a.weight"] + 0.5).rsqrt()
+    assert_close(q.spread["a.weight"], expected, rtol=1e-3, atol=0)
+
+
+WRONG = {
+    "prior is -1": lambda: methods.ewc(prior=-1),
+    "decay is 2": lambda: methods.online_ewc(decay=2),
+    "decay is -1": lambda: methods.online_ewc(decay=-1),
+    "strength is -1": lambda: methods.functional(-1),
+    "memorable is -1": lambda: methods.functional(memorable=-1),
+    "strength is -2": lambda: methods.si(strength=-2),
+    "trace is a str": lambda: methods.si(trace="x"),
+    "memory is 0": lambda: methods.ogd(memory=0),
+    "memory is 2.5": lambda: methods.ogd(memory=2.5),
+    "draws is 0": lambda: methods.vcl(draws=0),
+    "prior is 0": lambda: methods.vcl(prior=0),
+    "draws is -1": lambda: methods.laplace_mc(draws=-1),
+    "samples is -1": lambda: methods.ensemble(samples=-1),
+    "batch is 0": lambda: methods.fine_tune(batch=0),
+    "epochs is -1": lambda: methods.fine_tune(epochs=-1),
+    "pull is -1": lambda: methods.fine_tune(pull=-1),
+    "batch is -5": lambda: methods.sgd_influence(batch=-5),
+    "rate is -1": lambda: methods.sgd_influence(rate=-1),
+    "batch is 2.0": lambda: methods.sa(batch=2.0),
+    "damping is -1": lambda: methods.kronecker(damping=-1),
+    "solver is 'cg'": lambda: methods.linear("cg"),
+    "solver is <function cg": lambda: methods.newton(methods.cg),
+    "kind is 'ggn'": lambda: methods.ewc(kind="ggn"),
+    "kind is <class": lambda: methods.kfac_ewc(kind=GGN),
+    "since is a int": lambda: methods.online_ewc(since=3),
+    "permutations is 1.5": lambda: methods.shapley(permutations=1.5),
+    "seed is -1": lambda: methods.random(seed=-1),
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_a_wrong_argument_is_named(said):
+    with pytest.raises(BadInput) as error:
+        WRONG[said]()
+    assert str(error.value).startswith(said)
+    assert str(error.value).count(";") == 2
+
+
+# --- what predictions are held on; scores from elsewhere ----------------------------------------------
+
+
+def test_memorable_examples_are_those_nearest_to_a_boundary():
+    x, y, network = classification(n=60)
+    data = factor(network, x, y)
+    q = methods.functional(1.0, on_remaining=False, memorable=9).remember(data, None)
+    assert len(q.inputs) == 9
+    p = network.module(x).softmax(1)
+    trace = (p * (1 - p)).sum(1).detach().numpy()
+    for label in range(3):
+        own = np.flatnonzero(y.numpy() == label)
+        chosen = np.flatnonzero(np.isin(data.ids, q.inputs.ids) & (y.numpy() == label))
+        assert set(chosen) == set(own[np.argsort(-trace[own])[:3]])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])
+def test_scores_from_elsewhere_are_taken_as_they_are(kind):
+    x, y, network = classification()
+    given = np.random.default_rng(0).normal(size=50)
+    found = amends.identify(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), method=kind(given))
+    np.testing.assert_array_equal(found.scores, given)
+    assert found.top(5).tolist() == np.argsort(-given)[:5].tolist()
+    result = amends.repair(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), identify_with=kind(given), remove=5)
+    assert [p.removed for p in result.curve if p.by == "causes"] == [5]
+    with pytest.raises(BadInput, match="train has 50 examples"):
+        amends.identify(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), method=kind(given[:7]))
+    treated = amends.treat(plain(network), (x[:50], y[:50]), found.top(5), method=methods.newton(methods.dense()))
+    assert not torch.equal(treated.weight, network.params["weight"])
+    with pytest.raises(BadInput, match=r"causes look like scores.*top\(k\)"):
+        amends.treat(plain(network), (x[:50], y[:50]), kind(given))
+
+
+def test_methods_by_name():
+    assert methods.named("linear", "ekfac") == methods.linear(methods.ekfac())
+    assert methods.named("newton", "dense") == methods.newton(methods.dense(), line_search=True)
+    assert methods.named("ewc", "dense") == methods.ewc()
+    for name in methods.BY_NAME:
+        assert methods.named(name) is not None

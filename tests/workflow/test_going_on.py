@@ -1,0 +1,92 @@
+"""A repair in two halves: identified first, gone on with later; and causes a person picked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import amends
+from amends.algorithm.identify import Identified
+from amends.errors import BadInput
+from amends.workflow.repair import search
+from tests.worlds import planted_digits
+
+QUICK = amends.methods.fine_tune(epochs=2)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return planted_digits()
+
+
+def test_going_on_from_a_search_is_the_whole_repair(world):
+    model, train, failures, remaining, _ = world
+    whole = amends.repair(model, train, failures, remaining, treat_with=QUICK, seed=3)
+    found = search(model, train, failures, remaining, seed=3)
+    after = amends.repair(
+        model, train, failures, remaining, identify_with=found.influence.identified, treat_with=QUICK, seed=3
+    )
+    assert after.metrics == whole.metrics
+    assert after.causes.equals(whole.causes)
+    assert np.array_equal(found.query, whole.query_positions)
+
+
+def test_a_search_shows_all_of_train_and_positions_in_the_given_failures(world):
+    model, train, failures, remaining, _ = world
+    found = search(model, train, failures, remaining)
+    frame = found.frame()
+    assert sorted(frame["index"]) == list(range(len(train[1])))
+    assert {j for row in frame["conflicts_with"] for j in row} <= set(found.query.tolist())
+
+
+def test_scores_of_other_data_are_refused(world):
+    model, train, failures, remaining, _ = world
+    short = np.zeros(3)
+    with pytest.raises(BadInput, match="scores of 3 examples"):
+        amends.repair(model, train, failures, remaining, identify_with=Identified(short, short, short))
+
+
+def test_what_a_person_picked_is_removed_and_nothing_else(world):
+    model, train, failures, remaining, wrong = world
+    picked = np.flatnonzero(wrong)[:-1]
+    noise = np.random.default_rng(0).random(len(wrong))
+    results = [
+        amends.repair(
+            model, train, failures, remaining, identify_with=noise, remove=given, learn=False,
+            treat_with=amends.methods.fine_tune(epochs=10),
+        ) for given in (picked, np.isin(np.arange(len(wrong)), picked))
+    ]  # fmt: skip
+    for made in results:
+        assert made.verdict != "not repaired"
+        assert sorted(made.removed) == picked.tolist()
+        assert made.causes["score"].is_monotonic_decreasing
+    assert results[0].metrics == results[1].metrics
+
+
+def test_positions_to_remove_go_with_one_group(world):
+    model, train, failures, remaining, _ = world
+    with pytest.raises(BadInput, match="several groups"):
+        amends.repair(model, train, failures, remaining, remove=[1, 2], group_by=amends.Groups(only=["1→7", "9→4"]))
+
+
+def test_positions_outside_train_are_named(world):
+    model, train, failures, remaining, _ = world
+    with pytest.raises(BadInput, match="index 100000"):
+        amends.repair(model, train, failures, remaining, remove=[100000])
+
+
+def test_a_tangent_leans_towards_the_failures_without_running_away():
+    """Its direction has no length of its own, so what is suggested must not depend on one."""
+    x = torch.linspace(-1, 1, 40, dtype=torch.float64)[:, None]
+    model = nn.Linear(1, 1, dtype=torch.float64)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+        model.bias.fill_(0.0)
+    failures = (x[:8], x[:8] + 3)
+    for method in (amends.methods.grad_dot(), amends.methods.linear()):
+        found = amends.identify(model, (x, x), failures, method=method, likelihood=amends.likelihoods.Gaussian())
+        suggested = np.array(found.frame().sort_values("index")["suggested"].tolist()[:8])
+        target = (x[:8, 0] + 3).numpy()
+        assert np.abs(suggested - target).mean() < 2.0, "nearer than before"
