@@ -60,7 +60,7 @@ def _log(client: Any, run: Run, project: str) -> int:
             client.log_batch(key, params=told[start : start + 100])
         for start in range(0, len(numbers), 500):
             client.log_batch(key, metrics=numbers[start : start + 500])
-        client.log_batch(key, tags=[RunTag("amends.algorithm.verdict", verdict(run))])
+        client.log_batch(key, tags=[RunTag("amends.verdict", verdict(run))])
         for path in files(run):
             client.log_artifact(key, str(path))
         state = "FINISHED"

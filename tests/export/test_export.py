@@ -441,7 +441,7 @@ def test_mlflow_reads_its_store(digits, tmp_path, listener, monkeypatch):
     assert found.metrics["fixed"] == metrics["fixed"]
     assert found.metrics["newly_broken"] == metrics["newly_broken"]
     assert found.metrics["removed"] == 30
-    assert found.tags["amends.algorithm.verdict"] == metrics["verdict"]
+    assert found.tags["amends.verdict"] == metrics["verdict"]
     steps = client.get_metric_history(kept["whole"].info.run_id, "curve/causes/holdout")
     curve = rows[rows["by"] == "causes"]
     assert [(m.step, m.value) for m in steps] == list(zip(curve["removed"], curve["holdout"], strict=True))
