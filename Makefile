@@ -13,9 +13,11 @@ test: .venv/dev.installed chromium
 	$(BIN)/pyright
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Plain files in site/, every link checked.
+# Plain files in site/. A link, page, heading or picture that is not there is named, and fails.
 docs: .venv/dev.installed
-	$(BIN)/python docs/build.py site
+	rm -rf site
+	$(BIN)/sphinx-build -W -E -q -d .cache/doctrees docs site
+	@echo "open site/index.html"
 
 # The report is opened in a browser: Debian's, where it can be had; otherwise pytest says which tests it leaves out.
 chromium:

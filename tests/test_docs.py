@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import sys
 import tomllib
 
 import pytest
@@ -26,11 +25,11 @@ def quick(monkeypatch):
     from amends.algorithm import choose as search
     from amends.algorithm import curve
     from amends.editors import climb
-    from amends.methods import choice, treatments
+    from amends.methods.library import default, fine_tune
 
-    monkeypatch.setattr(choice, "EPOCHS", 2)
-    monkeypatch.setattr(choice, "LBFGS", lambda steps: climb.LBFGS(steps=5))
-    monkeypatch.setattr(treatments, "Adam", lambda epochs, **more: climb.Adam(epochs=min(epochs, 2), **more))
+    monkeypatch.setattr(default, "EPOCHS", 2)
+    monkeypatch.setattr(default, "LBFGS", lambda steps: climb.LBFGS(steps=5))
+    monkeypatch.setattr(fine_tune, "Adam", lambda epochs, **more: climb.Adam(epochs=min(epochs, 2), **more))
     monkeypatch.setattr(curve, "SHARES", (0.1, 0.2))
     monkeypatch.setattr(search, "REFITS", 1)
 
@@ -229,103 +228,11 @@ def test_every_column_and_key_of_a_run_is_in_the_reference_and_no_other(run):
     assert re.findall(r"`(\w+)`", row) == list(heard[0])
 
 
-# --- the site -------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def builder():
-    spec = importlib.util.spec_from_file_location("docs_build", DOCS / "build.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["docs_build"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def site(builder, tmp_path_factory):
-    out = tmp_path_factory.mktemp("site")
-    return out, builder.build(DOCS, out)
-
-
-def test_the_site_has_every_page_and_asks_for_nothing(site):
-    out, made = site
-    assert len(made) == len(list(DOCS.rglob("*.md"))) + 1  # and the changes
-    for path in made:
-        text = path.read_text(encoding="utf-8")
-        assert not re.search(r'(?:src|<link[^>]*href)="https?:', text), path
-        assert "<script" not in text, path
-        for link in re.findall(r'href="([^"#:]+)(?:#[^"]*)?"', text):
-            assert (path.parent / link).exists(), f"{path.name}: {link}"
-    assert "url(" not in (out / "style.css").read_text()
-
-
-@pytest.fixture
-def copy(builder, tmp_path):
-    """A tiny docs/ of two pages."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/style.css").write_text("")
-    (tmp_path / "docs/one.md").write_text("# One\n\n## Some more\n")
-    (tmp_path / "docs/two.md").write_text("# Two\n\n[there](one.md#some-more)\n")
-    return tmp_path / "docs"
-
-
-WRONG = {
-    "no page": ("two.md", "# Two\n\n[there](three.md)\n", "it leads nowhere; two.md: three.md"),
-    "no heading": ("two.md", "# Two\n\n[there](one.md#none)\n", "no heading #none in one.md; two.md: one.md#none"),
-    "no picture": ("two.md", "# Two\n\n![a](a.png)\n", "it leads nowhere; two.md: a.png"),
-    "not in the menu": ("three.md", "# Three\n", "no place in the menu"),
-    "in the menu alone": ("two.md", None, "no such page"),
-}
-
-
-@pytest.mark.parametrize("kind", WRONG)
-def test_a_broken_link_or_a_missing_page_fails_in_one_line(builder, copy, kind, monkeypatch, capsys):
-    monkeypatch.setattr(builder, "NAV", {"All": {"one.md": "One", "two.md": "Two"}})
-    monkeypatch.setattr(builder, "HERE", copy)
-    assert builder.main([str(copy.parent / "site")]) == 0
-    name, text, said = WRONG[kind]
-    (copy / name).unlink(missing_ok=True)
-    if text is not None:
-        (copy / name).write_text(text)
-    capsys.readouterr()
-    assert builder.main([str(copy.parent / "again")]) == 1
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.startswith("error: ")
-    assert told.count("\n") == 1
-    assert not (copy.parent / "again").exists()
-
-
-def test_the_site_in_a_narrow_window(site):
-    """Nothing is cut off at 390 px, the menu opens, and no request leaves the disk."""
-    from tests.report.test_browser import CHROMIUM
-
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium: install Debian's package chromium, or name one in CHROMIUM")
-    _, made = site
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        view = browser.new_page(viewport={"width": 390, "height": 844})
-        asked, said = [], []
-        view.on("request", lambda request: asked.append(request.url))
-        view.on("console", lambda message: said.append(message.text))
-        for path in made:
-            view.goto(path.as_uri())
-            assert view.evaluate("document.documentElement.scrollWidth") <= 390, path.name
-        assert not view.is_visible("nav")
-        view.click("header label")
-        assert view.is_visible("nav")
-        browser.close()
-    assert not said
-    assert all(url.startswith(("file:", "data:")) for url in asked)
-
-
 # --- words and numbers that stand in several places -----------------------------------------------
 
 
 def test_nobody_is_called_mislabelled():
-    for path in [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]:
+    for path in [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]:
         assert "mislabel" not in path.read_text(encoding="utf-8").lower(), path
 
 
