@@ -24,7 +24,7 @@ from amends.curvature import GGN, Damped, Diagonal, Empirical, Part
 from amends.editors.climb import Adam
 from amends.errors import NotConverged, OutOfMemory
 from amends.evaluation.rankings import average_precision, precision_at, ranking_area
-from amends.methods.choice import CURVED, SEEN
+from amends.methods.library.default import CURVED, SEEN
 from amends.methods.ratio import first_order
 from amends.remember import Laplace
 from amends.workflow.repair import search as search_alone

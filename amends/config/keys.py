@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-# Names only, so that --help does not import torch; a test compares them with amends.methods.
-BOTH = (
-    "default", "ewc", "ewc_as_printed", "kfac_ewc", "kfac_ewc_as_printed", "online_ewc", "si", "vcl", "ogd",
-    "functional", "ensemble",
-)  # fmt: skip
-IDENTIFY = (
-    *BOTH, "linear", "grad_dot", "fisher_kernel", "relatif", "tracin", "sgd_influence", "laplace_mc", "shapley",
-    "sufficiency", "loss", "self_confidence", "random",
-)  # fmt: skip
-TREAT = (*BOTH, "fine_tune", "newton", "retrain")
-SOLVERS = ("gd", "sa", "cg", "diagonal", "kronecker", "ekfac", "dense")
+from amends.methods.table import SOLVERS, names
+
+IDENTIFY, TREAT = names("identify"), names("treat")
 FORMATS = ("images", "csv", "parquet", "npz", "idx", "cifar10", "huggingface")
 LIKELIHOODS = ("categorical", "bernoulli", "gaussian", "tokens")
 TASKS = ("text-classification", "image-classification", "causal-lm")

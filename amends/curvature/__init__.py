@@ -1,8 +1,9 @@
 """Curvature of evidence at a point, in several shapes; each is a way to solve as well."""
 
+from amends.curvature.backprop import general_grads
 from amends.curvature.damped import Damped
 from amends.curvature.dense import Dense
-from amends.curvature.diagonal import Diagonal
+from amends.curvature.diagonal import Diagonal, DiagonalPrecision
 from amends.curvature.isotropic import Isotropic
 from amends.curvature.kinds import GGN, Empirical, Kind, Sampled
 from amends.curvature.kronecker import EKFAC, Kronecker
@@ -11,6 +12,6 @@ from amends.curvature.part import Part
 from amends.curvature.solvers import CG, GD, LiSSA
 
 __all__ = [
-    "CG", "EKFAC", "GD", "GGN", "Damped", "Dense", "Diagonal", "Empirical", "Isotropic", "Kind", "Kronecker", "LiSSA",
-    "Once", "Part", "Sampled",
+    "CG", "EKFAC", "GD", "GGN", "Damped", "Dense", "Diagonal", "DiagonalPrecision", "Empirical", "Isotropic", "Kind",
+    "Kronecker", "LiSSA", "Once", "Part", "Sampled", "general_grads",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from amends.editors.afresh import Afresh
 from amends.editors.base import Editor, finer, open_ended
+from amends.editors.climb import LBFGS, Adam, Ascent, Climber, FixedPoint, Newton
 from amends.editors.each import Each
 from amends.editors.follow import Guard, HeldOut, Right, Watch, follow
 from amends.editors.mode import Mode
@@ -11,6 +12,6 @@ from amends.editors.tangent import Tangent
 from amends.editors.variational import Variational
 
 __all__ = [
-    "Afresh", "Each", "Editor", "Guard", "HeldOut", "Mode", "Relabel", "Right", "Step", "Tangent", "Variational",
-    "Watch", "finer", "follow", "open_ended",
+    "LBFGS", "Adam", "Afresh", "Ascent", "Climber", "Each", "Editor", "FixedPoint", "Guard", "HeldOut", "Mode",
+    "Newton", "Relabel", "Right", "Step", "Tangent", "Variational", "Watch", "finer", "follow", "open_ended",
 ]  # fmt: skip

@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from amends.editors import Editor
-from amends.evidence.factor import Factor
+from amends.curvature import GGN
+from amends.editors import Climber, Editor
+from amends.evidence import Factor
 from amends.methods.ratio import first_order
 from amends.posteriors import Posterior
 
+EXACT = GGN()  # the curvature of the model's own predictions
+Remember = Callable[[Factor, Factor | None], Posterior]  # (D, remaining) → q
 Score = Callable[[Posterior, Posterior, Factor], Tensor]  # (q, q₊F, D) → what each example lost
 Scorer = Callable[[Factor, Factor], Tensor]  # (D, F) → scores, without an edit
 
@@ -28,7 +31,7 @@ def by_loss(raw: Tensor, loss: Tensor) -> Tensor:
 
 
 class Method(NamedTuple):
-    """One row of the table: remember(train, remaining) → posterior, and an editor of it.
+    """What is remembered, remember(train, remaining) → posterior, and an editor of it.
 
     To identify: `hold` is the share of the evidence kept out of the edit to decide where its path
     ends; `mass` is what all of the failures weigh together, in sizes of D (None: each as one example);
@@ -38,7 +41,7 @@ class Method(NamedTuple):
     one, which goes on from where that ended.
     """
 
-    remember: Callable[[Factor, Factor | None], Posterior]
+    remember: Remember
     editor: Editor
     hold: float = 0.0
     weigh: Callable[[Tensor, Tensor], Tensor] = plain
@@ -56,3 +59,8 @@ class Method(NamedTuple):
 def weighted(method: Method) -> Method:
     """The same method, its scores times each example's own loss."""
     return method._replace(weigh=by_loss)
+
+
+def chosen(**climbers: Climber | None) -> dict[str, Climber]:
+    """Those a caller chose; an editor knows its own defaults."""
+    return {name: climber for name, climber in climbers.items() if climber is not None}

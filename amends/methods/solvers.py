@@ -10,11 +10,10 @@ from collections.abc import Callable
 from inspect import isfunction
 from typing import Any, cast
 
-from amends.curvature import CG, EKFAC, GD, GGN, Damped, Dense, Diagonal, Kind, Kronecker, LiSSA
+from amends.curvature import CG, EKFAC, GD, Damped, Dense, Diagonal, Kind, Kronecker, LiSSA
 from amends.errors import BadInput
+from amends.methods.base import EXACT
 from amends.posteriors import Curvature
-
-EXACT = GGN()
 
 
 def checked(solver: Any, default: Callable[[], Curvature]) -> Curvature:
@@ -22,7 +21,7 @@ def checked(solver: Any, default: Callable[[], Curvature]) -> Curvature:
     if solver is None:
         return default()
     if not callable(solver) or isfunction(solver) or isinstance(solver, type):
-        raise BadInput(f"solver is {solver!r}; solver; pass an object, for example amends.methods.cg()")
+        raise BadInput(f"solver is {solver!r}; pass an object, for example amends.methods.cg()")
     return cast("Curvature", solver)
 
 

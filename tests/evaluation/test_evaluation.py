@@ -11,10 +11,7 @@ import torch
 from scipy import stats
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 
-from amends import methods
 from amends.algorithm import selection
-from amends.baselines import Oracle, Random
-from amends.cli import demo as named
 from amends.curvature import GGN, Dense
 from amends.data import digits, flip_labels, split
 from amends.errors import BadInput, NotConverged
@@ -22,6 +19,8 @@ from amends.evaluation.rankings import average_precision, precision_at, ranking_
 from amends.evaluation.statistics import Judged, by_label, calibration, confusion, harmed, interval, mcnemar, paired
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Custom
+from amends.methods.library.random import Random
+from amends.methods.library.scores import Oracle
 from amends.methods.ratio import log_density_ratio
 from amends.posteriors import Gaussian
 from tests.conftest import classification, factor, regression
@@ -281,9 +280,3 @@ def test_a_useless_estimate_is_refused():
     with pytest.raises(NotConverged, match="of 200 draws carry"):
         log_density_ratio(q, q, data[:38])
     assert log_density_ratio(q, q, data[:1]).value == pytest.approx(0.0, abs=1e-12)
-
-
-def test_the_command_line_knows_every_method_that_identifies():
-    assert set(named.IDENTIFY) == set(methods.IDENTIFY)
-    assert set(named.TREAT) == set(methods.TREAT)
-    assert set(named.SOLVERS) == set(methods.SOLVERS)

@@ -1,23 +1,17 @@
-"""What is used when nothing is asked for, and every method by its name."""
+"""What is used when nothing is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any
 
-from amends.baselines import Shortfall
 from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once, Part
-from amends.editors import Mode, Step
-from amends.editors.climb import LBFGS
-from amends.errors import BadInput
-from amends.methods import edits, quick, solvers, treatments
+from amends.editors import LBFGS, Mode, Step
 from amends.methods.base import Method, Scorer
-from amends.methods.edits import ewc, functional
+from amends.methods.library.fine_tune import fine_tune
+from amends.methods.library.functional import functional
+from amends.methods.library.linear import grad_dot, linear
+from amends.methods.library.loss import Shortfall
 from amends.methods.ratio import label_part
-from amends.methods.treatments import fine_tune
-from amends.posteriors import Curvature
 from amends.remember import Laplace, Predictions
 
 CURVED = 4000  # examples of D that the curvature of a large model is measured on
@@ -45,8 +39,8 @@ class Default:
         )
         climb, shorter = (LBFGS(steps=steps // 2 if large else steps) for steps in (60, 40))
         members = {
-            "grad_dot": quick.grad_dot(),
-            "linear": quick.linear(Damped(kronecker, 10.0)),
+            "grad_dot": grad_dot(),
+            "linear": linear(Damped(kronecker, 10.0)),
             "ewc": Method(Laplace(diagonal), Mode(climb)),
             "kfac_ewc": Method(Laplace(kronecker), Mode(climb)),
         }
@@ -83,44 +77,3 @@ def _tuned(rate: float, seed: int, examples: int) -> Method:
 def default() -> Default:
     """What `identify` and `treat` use when told nothing."""
     return Default()
-
-
-Maker = Callable[..., Method | Scorer | Default]
-
-
-def _named(*makers: Maker) -> dict[str, Maker]:
-    return {maker.__name__: maker for maker in makers}
-
-
-BOTH = _named(
-    default, ewc, edits.ewc_as_printed, edits.kfac_ewc, edits.kfac_ewc_as_printed, edits.online_ewc, edits.si,
-    edits.vcl, edits.ogd, functional, edits.ensemble,
-)  # fmt: skip
-IDENTIFY = BOTH | _named(
-    quick.linear, quick.grad_dot, quick.fisher_kernel, quick.relatif, quick.tracin, quick.sgd_influence,
-    edits.laplace_mc, quick.shapley, quick.sufficiency, quick.loss, quick.self_confidence, quick.random,
-)  # fmt: skip
-TREAT = BOTH | _named(fine_tune, treatments.newton, treatments.retrain)
-BY_NAME = IDENTIFY | TREAT
-SOLVERS: dict[str, Callable[[], Curvature]] = {
-    s.__name__: s
-    for s in (
-        solvers.gd, solvers.sa, solvers.cg, solvers.diagonal, solvers.kronecker, solvers.ekfac, solvers.dense,
-    )
-}  # fmt: skip
-
-
-def named(name: str, solver: str | None = None, **options: Any) -> Any:
-    """A method by its name, for a config or a command line; `solver` goes to linear influence and to Newton
-    removal, whose step is then searched for unless its size is among the `options`."""
-    maker = BY_NAME[name]
-    if solver is not None and name in ("linear", "newton"):
-        options = {"solver": SOLVERS[solver](), **options}
-    if name == "newton" and "gamma" not in options:
-        options = {"line_search": True, **options}
-    known = list(signature(maker).parameters)
-    for option in options:
-        if option not in known:
-            there = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise BadInput(f"unknown option {option}; {name}; {there}")
-    return maker(**options)

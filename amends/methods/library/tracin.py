@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from amends.errors import BadInput
-from amends.evidence.factor import Factor
-from amends.evidence.network import derivative
-from amends.evidence.params import Params
+from amends.evidence import Factor, Params, derivative
+from amends.methods.base import Scorer
 from amends.trace import Trace
 
 
@@ -41,7 +40,7 @@ class TracIn:
     def _chosen(self, train: Factor) -> Iterator[tuple[Params, float]]:
         network, given = train.network, self.checkpoints
         if self.rates is not None and (given is None or isinstance(given, Trace)):
-            raise BadInput("rates without state dicts; rates; leave them out: a trace has its own")
+            raise BadInput("tracin got rates without state dicts; leave rates out, since a trace has its own")
         if given is None:
             yield network.params, 1.0
         elif isinstance(given, Trace):
@@ -52,7 +51,7 @@ class TracIn:
         else:
             rates = [1.0] * len(given) if self.rates is None else self.rates
             if not given or len(rates) != len(given):
-                raise BadInput(f"{len(given)} checkpoints and {len(rates)} rates; tracin; give one rate a checkpoint")
+                raise BadInput(f"tracin got {len(given)} checkpoints and {len(rates)} rates; pass one rate for each")
             found = [network.weights(theta, f"checkpoints[{i}]") for i, theta in enumerate(given)]
             yield from zip(found, map(float, rates), strict=True)
 
@@ -62,3 +61,10 @@ class TracIn:
         starts = np.arange(0, len(trace.steps), epoch)
         kept = np.linspace(0, len(starts) - 1, min(self.most, len(starts)))
         return starts[kept.round().astype(int)].tolist()
+
+
+def tracin(
+    checkpoints: Trace | Sequence[Mapping[str, Tensor]] | None = None, rates: Sequence[float] | None = None
+) -> Scorer:
+    """Gradient products summed over checkpoints (Pruthi et al. 2020); without any, over the model alone."""
+    return TracIn(checkpoints, rates)

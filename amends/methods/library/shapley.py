@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from amends.baselines.loss import SALT
 from amends.curvature.last import last_layer
 from amends.errors import BadInput, at_least
-from amends.evidence.factor import Factor
+from amends.evidence import Factor
 from amends.likelihoods import Categorical
+from amends.methods.base import Scorer
+from amends.methods.library.random import SALT
 
 WIDEST = 2048
 HELD = 2**27  # numbers in the inverses held at once; more permutations than that take turns
@@ -106,9 +107,11 @@ class Shapley:
         features, tried = (last_layer(data, theta)[0].double() for data in (train, failures))
         width = features.shape[1] - 1
         if not width:
-            raise BadInput("the model has no last linear layer that trains; Shapley; score with another method")
+            raise BadInput("shapley needs a last linear layer that trains, and the model has none; use another method")
         if width > WIDEST:
-            raise BadInput(f"the last layer sees {width} features, at most {WIDEST} fit; Shapley; use another method")
+            raise BadInput(
+                f"the last layer sees {width} features, but shapley takes {WIDEST} at most; use another method"
+            )
         classes = train[:1].outputs(theta).shape[-1]
         targets, wanted = (_targets(data, classes).to(features) for data in (train, failures))
         return Head(features, targets, tried, wanted, self.ridge)
@@ -126,3 +129,8 @@ def _targets(data: Factor, classes: int) -> Tensor:
     if isinstance(data.network.likelihood.family, Categorical) and not y.is_floating_point():
         return one_hot(y, classes)
     return y.reshape(len(y), -1)
+
+
+def shapley(permutations: int = 20, ridge: float = 1.0, tolerance: float = 0.01, seed: int = 0) -> Scorer:
+    """Data Shapley on a small head over the model's features (Ghorbani & Zou 2019)."""
+    return Shapley(permutations, ridge, tolerance, seed)

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from amends.curvature import GGN, Empirical, Kronecker
-from amends.curvature.backprop import general_grads
+from amends.curvature import Empirical, general_grads
 from amends.curvature.dense import DensePrecision
 from amends.curvature.implicit import ImplicitPrecision
 from amends.errors import BadInput
-from amends.evidence.factor import Factor
-from amends.evidence.params import Params, count
+from amends.evidence import Factor, Params, count
+from amends.methods.base import Scorer
+from amends.methods.solvers import checked, kronecker
 from amends.posteriors import Curvature, Precision
 
 HELD = 2**24  # numbers held at once: per-example gradients and what they are solved to
@@ -30,7 +30,7 @@ class RelatIF:
     top for any failures, because they change everything.
     """
 
-    curvature: Curvature = Kronecker(GGN())  # noqa: RUF009 (frozen, without state)
+    curvature: Curvature
     form: Literal["loss", "parameters"] = "loss"
 
     def __post_init__(self) -> None:
@@ -42,7 +42,8 @@ class RelatIF:
         precision = self.curvature(train, theta)
         if isinstance(precision, ImplicitPrecision):
             raise BadInput(
-                "a precision that is never formed needs a solve per example; RelatIF; use Diagonal, Kronecker or Dense"
+                "relatif would need a solve per example with a solver that forms no matrix; use diagonal, kronecker, "
+                "ekfac or dense"
             )
         gain = precision.solve(failures.value_and_grad(theta)[1])
         probe = Empirical().probe(train)
@@ -67,3 +68,9 @@ def _solved(precision: Precision, grads: Params) -> Params:
 def _dots(a: Params, b: Params) -> Tensor:
     """⟨a, b⟩ row by row, in float64: the square of a small gradient would be lost in float32."""
     return torch.stack([(a[k].double() * b[k].double()).flatten(1).sum(1) for k in a]).sum(0)
+
+
+def relatif(solver: Curvature | None = None, parameters: bool = False) -> Scorer:
+    """Linear influence relative to how far an example moves the model at all (Barshan et al. 2020):
+    its own influence on itself, or with `parameters` the length of its step."""
+    return RelatIF(checked(solver, kronecker), "parameters" if parameters else "loss")

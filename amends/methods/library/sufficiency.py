@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from amends.curvature import GGN, Kronecker
 from amends.errors import BadInput
-from amends.evidence.factor import Factor
-from amends.evidence.network import derivative
+from amends.evidence import Factor, derivative
 from amends.likelihoods import Categorical
+from amends.methods.base import Scorer
+from amends.methods.solvers import checked, kronecker
 from amends.posteriors import Curvature
 
 
@@ -25,13 +25,13 @@ class Sufficiency:
     outputs, so that one derivative along P⁻¹∇log p(F) serves all labels of all examples.
     """
 
-    curvature: Curvature = Kronecker(GGN())  # noqa: RUF009 (frozen, without state)
+    curvature: Curvature
 
     def __call__(self, train: Factor, failures: Factor) -> Tensor:
         theta, likelihood = train.network.params, train.network.likelihood
         if not isinstance(likelihood, Categorical):
             kind = type(likelihood).__name__
-            raise BadInput(f"another label needs plain class probabilities, got {kind}; Sufficiency; use Categorical")
+            raise BadInput(f"sufficiency needs the likelihood Categorical, got {kind}; use another method")
         gain = self.curvature(train, theta).solve(failures.value_and_grad(theta)[1])
         outputs, change = derivative(train.outputs, theta, gain)
         y = train.examples.y.to(outputs.device)
@@ -44,3 +44,8 @@ def others(outputs: Tensor, given: Tensor) -> Tensor:
     taken = one_hot(given, outputs.shape[1]).bool()
     certain = (outputs.softmax(1)[taken] == 1)[:, None]
     return outputs.masked_fill(certain, 0).masked_fill(taken, -torch.inf).softmax(1)
+
+
+def sufficiency(solver: Curvature | None = None) -> Scorer:
+    """What changing z's label alone would do for the failures (Chakarov et al. 2016), to first order."""
+    return Sufficiency(checked(solver, kronecker))

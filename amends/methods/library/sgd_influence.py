@@ -10,9 +10,8 @@ from torch import Tensor
 from amends.curvature import CG
 from amends.curvature.solvers import largest
 from amends.errors import at_least
-from amends.evidence.factor import Factor
-from amends.evidence.network import derivative, transformable
-from amends.evidence.params import Params, plus, zeros_like
+from amends.evidence import Factor, Params, derivative, plus, transformable, zeros_like
+from amends.methods.base import Scorer
 from amends.trace import Trace, check_trace, replay
 
 
@@ -81,3 +80,18 @@ def hessian_product(factor: Factor, theta: Params, vector: Params) -> Params:
                 parts = torch.autograd.grad(slope, list(live.values()), materialize_grads=True)
                 total = {k: t.add_(p) for (k, t), p in zip(total.items(), parts, strict=True)}
     return total
+
+
+def sgd_influence(
+    trace: Trace | None = None,
+    corrected: bool = True,
+    epochs: float = 1.0,
+    batch: int = 64,
+    rate: float | None = None,
+    seed: int = 0,
+) -> Scorer:
+    """What leaving z out of the recorded steps would have changed (Hara et al. 2019).
+
+    `corrected=False` divides by the batch twice, as the authors' script does. Without a trace, of a
+    replay that goes on from θ̂ for `epochs`."""
+    return SGDInfluence(trace, corrected, epochs, batch, rate, seed)
