@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from amends.errors import RunMismatch, first_line
 from amends.export.decisions import decisions, placed, ranks, scores
 from amends.export.files import Exported, as_run, place, write_file
 from amends.runs.run import DONE, Run
@@ -58,11 +57,5 @@ def _given(run: Run, known: pd.DataFrame) -> Any:
 
     if run.state != DONE:
         return known["given"]
-    parts = []
-    for name in ("removed", "relabelled", "kept"):
-        path = run.folder / "dataset" / f"{name}.csv"
-        try:
-            parts.append(pd.read_csv(path, usecols=["index", "given"], dtype={"given": str}, keep_default_na=False))
-        except (OSError, ValueError) as e:
-            raise RunMismatch(f"it cannot be read ({first_line(e)}); {path}; make the run again") from None
+    parts = [run.dataset(name) for name in ("removed", "relabelled", "kept")]
     return pd.concat(parts, ignore_index=True).set_index("index")["given"]

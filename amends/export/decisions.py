@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from amends.errors import BadInput, RunMismatch, first_line
+from amends.errors import BadInput
 from amends.export.kept import Kept
 from amends.runs.run import DONE, Run
 from amends.tables.frames import COLUMNS
@@ -21,15 +21,9 @@ def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
     """The table of causes as it was written, with decisions as a person has left them in causes.csv, or
     relabel where a repair gave another label; and `harm`, from 0 to 1: the share of train that is less
     harmful, by rank."""
-    import pandas as pd
-
-    path = run.folder / "causes.parquet"
-    try:
-        frame = pd.read_parquet(path)
-        said = run.causes().drop_duplicates("index").set_index("index")["decision"]
-        frame["decision"] = said.reindex(frame["index"]).fillna("").to_numpy()
-    except (OSError, ValueError, KeyError) as e:  # what pyarrow raises is a ValueError or an OSError
-        raise RunMismatch(f"it cannot be read ({first_line(e)}); {path}; make the run again") from None
+    frame = run.typed_causes()
+    said = run.causes().drop_duplicates("index").set_index("index")["decision"]
+    frame["decision"] = said.reindex(frame["index"]).fillna("").to_numpy()
     if run.state == DONE:
         changed = frame["index"].isin(list(Kept.of(run, whole=True).relabelled))
         frame["decision"] = frame["decision"].mask(changed, "relabel")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +12,7 @@ from torch import Tensor
 
 from amends.data.records import Records
 from amends.errors import BadInput, RunMismatch, first_line
+from amends.runs.files import AGAIN
 from amends.runs.run import DONE, Run
 
 
@@ -29,18 +28,18 @@ class Kept:
         """From dataset/ of a finished run; BadInput where nothing was removed, unless `whole` is fine too."""
         if run.state != DONE:
             raise BadInput(f"nothing is removed yet; {run.folder}; run amends treat {run.folder} first")
-        rows = {name: _rows(run, name) for name in ("removed", "relabelled", "kept")}
-        at = {name: [_index(row, run, name) for row in found] for name, found in rows.items()}
-        total = [i for found in at.values() for i in found]
-        if sorted(total) != list(range(run.about["data"]["train"]["n"])):
-            raise RunMismatch(f"its files do not name each example of train once; {run.folder / 'dataset'}; {_AGAIN}")
-        if not whole and not at["removed"] and not at["relabelled"]:
+        removed, changed, kept = (run.dataset(name) for name in ("removed", "relabelled", "kept"))
+        stays = sorted([*kept["index"], *changed["index"]])
+        if sorted([*stays, *removed["index"]]) != list(range(run.about["data"]["train"]["n"])):
+            where = run.folder / "dataset"
+            raise RunMismatch(f"its files do not name each example of train exactly once; {where}; {AGAIN}")
+        if not whole and removed.empty and changed.empty:
             raise BadInput(
                 f"nothing was removed ({run.metrics.get('verdict')}), so cleaned data would be train itself; "
                 f"{run.folder}; use train as it is"
             )
-        changed = {i: row["label"] for i, row in zip(at["relabelled"], rows["relabelled"], strict=True)}
-        return cls(np.array(sorted([*at["kept"], *at["relabelled"]]), dtype=np.int64), changed)
+        labels = dict(zip(changed["index"].tolist(), changed["label"].tolist(), strict=True))
+        return cls(np.array(stays, dtype=np.int64), labels)
 
     def targets(self, train: Records) -> Tensor:
         """y of all of train, with the changed labels in place."""
@@ -53,9 +52,6 @@ class Kept:
         return replace(train, y=self.targets(train))[self.at]
 
 
-_AGAIN = "make the run again"
-
-
 def target(label: str, train: Records) -> Tensor:
     """A label as relabelled.csv holds it, as the likelihood takes it."""
     try:
@@ -64,20 +60,4 @@ def target(label: str, train: Records) -> Tensor:
         value = torch.tensor(json.loads(label), dtype=train.y.dtype)
         return value.reshape(train.y.shape[1:])
     except (ValueError, RuntimeError, TypeError) as e:
-        raise RunMismatch(f"label {label!r} is none of train ({first_line(e)}); relabelled.csv; {_AGAIN}") from None
-
-
-def _rows(run: Run, name: str) -> list[dict[str, str]]:
-    path = run.folder / "dataset" / f"{name}.csv"
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file, strict=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as e:
-        raise RunMismatch(f"it cannot be read ({first_line(e)}); {path}; {_AGAIN}") from None
-
-
-def _index(row: Mapping[str, Any], run: Run, name: str) -> int:
-    try:
-        return int(row["index"])
-    except (KeyError, TypeError, ValueError):
-        raise RunMismatch(f"a row has no index; {run.folder / 'dataset' / name}.csv; {_AGAIN}") from None
+        raise RunMismatch(f"label {label!r} is none of train ({first_line(e)}); relabelled.csv; {AGAIN}") from None

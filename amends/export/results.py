@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import re
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from amends.errors import RunMismatch, first_line
 from amends.runs.run import DONE, Run
 
 PROJECT = "amends"
@@ -55,19 +53,12 @@ def verdict(run: Run) -> str:
 
 def curve(run: Run) -> list[tuple[int, dict[str, float]]]:
     """How many were removed, and what was measured then, by whose choice; in rising order."""
-    path = run.folder / "curve.csv"
-    if not path.exists():
-        return []
     steps: dict[int, dict[str, float]] = {}
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file, strict=True):
-                at = steps.setdefault(int(row["removed"]), {})
-                by = re.sub(r"[^\w.-]", "_", row["by"])
-                numbers = {k: float(row[k]) for k in row if k not in ("by", "removed", "refits") and row[k]}
-                at |= {f"curve/{by}/{k}": v for k, v in numbers.items() if math.isfinite(v)}
-    except (KeyError, TypeError, ValueError, csv.Error) as e:
-        raise RunMismatch(f"a row cannot be read ({first_line(e)}); {path}; make the run again") from None
+    for row in run.curve:
+        by = re.sub(r"[^\w.-]", "_", row["by"])
+        numbers = {k: v for k, v in row.items() if k not in ("by", "removed", "refits") and v is not None}
+        at = steps.setdefault(row["removed"], {})
+        at |= {f"curve/{by}/{k}": float(v) for k, v in numbers.items() if math.isfinite(v)}
     return sorted(steps.items())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from amends.report.charts import bar
-from amends.report.folder import RunFolder
 from amends.report.markup import Html, count, folded, join, number, probability, table, tag
+from amends.report.view import View
 
 MOST = 60  # causes with a card of their own
 FIRST = 12  # of them that are open to see
@@ -52,7 +52,7 @@ def appearance(look: dict[str, Any], says: str) -> Html | None:
     return tag("table", tag("caption", "stands out"), tag("tbody", *rows), class_="row")
 
 
-def cause_card(run: RunFolder, cause: dict[str, Any], rank: int, most: float) -> Html:
+def cause_card(run: View, cause: dict[str, Any], rank: int, most: float) -> Html:
     given, suggested = run.label(cause["given"]), run.label(cause["suggested"])
     index, decision = cause["index"], str(cause.get("decision") or "")
     named = str(cause.get("path") or "") or (str(cause["id"]) if str(cause.get("id")) != str(index) else "")
@@ -73,7 +73,7 @@ def cause_card(run: RunFolder, cause: dict[str, Any], rank: int, most: float) ->
     return tag("article", head, tag("div", seen, listed, class_="example"), _against(run, cause), class_="card")
 
 
-def _against(run: RunFolder, cause: dict[str, Any]) -> Html | None:
+def _against(run: View, cause: dict[str, Any]) -> Html | None:
     """The failures a cause conflicts with most, as small as they can be told."""
     at = cause["conflicts_with"]
     if not at:
@@ -84,7 +84,7 @@ def _against(run: RunFolder, cause: dict[str, Any]) -> Html | None:
                tag("p", rest, class_="note") if rest else None)  # fmt: skip
 
 
-def failure(run: RunFolder, position: int, kind: str = "failures") -> Html:
+def failure(run: View, position: int, kind: str = "failures") -> Html:
     """One example of the failures or the remaining, with its label and what the model says."""
     look = run.look(kind, position)
     label = look.get("label")
@@ -93,7 +93,7 @@ def failure(run: RunFolder, position: int, kind: str = "failures") -> Html:
     return tag("li", *((inside, told) if "image" in look else (told, inside)))
 
 
-def _told(run: RunFolder, look: dict[str, Any], position: int, kind: str) -> list[Any]:
+def _told(run: View, look: dict[str, Any], position: int, kind: str) -> list[Any]:
     place = tag("span", " ", tag("span", kind, class_="set"), f"[{position}]", class_="place")
     if look.get("label") is None:
         return [place]
@@ -103,7 +103,7 @@ def _told(run: RunFolder, look: dict[str, Any], position: int, kind: str) -> lis
     return [told, tag("span", words, " → ".join(said), class_="said") if said else None, place]
 
 
-def causes(run: RunFolder, room: Room) -> Html:
+def causes(run: View, room: Room) -> Html:
     """The strongest as cards, the first of them open; more as a table; all are in causes.csv."""
     most = max((c["score"] for c in run.causes[:MOST]), default=0.0)
     wanted = run.causes[:MOST]
@@ -119,7 +119,7 @@ def causes(run: RunFolder, room: Room) -> Html:
     return join([*parts, listed])
 
 
-def _listed(run: RunFolder) -> Html:
+def _listed(run: View) -> Html:
     rows = [
         (str(i), str(c["index"]), run.label(c["given"]), run.label(c["suggested"]), run.label(c["predicted"]),
          run.label(c["predicted_after"]), probability(c["p_given"]), probability(c["p_given_after"]),
@@ -142,7 +142,7 @@ def _listed(run: RunFolder) -> Html:
     return folded(f"As a table: {what}", table(head, rows, "Causes, most harmful first", words=(2, 3, 4, 5, 9)))
 
 
-def changed(run: RunFolder, positions: Sequence[int], kind: str, room: Room, most: int) -> Html:
+def changed(run: View, positions: Sequence[int], kind: str, room: Room, most: int) -> Html:
     """Examples of the failures or of remaining, as many as can be shown."""
     shown = [p for p in positions if run.look(kind, p)]
     tiles = room.fit((failure(run, p, kind) for p in shown), most)
@@ -158,7 +158,7 @@ def changed(run: RunFolder, positions: Sequence[int], kind: str, room: Room, mos
     return join([tag("ul", *tiles, class_=f"tiles {run.looks.get('kind', 'none')}") if tiles else None, more])
 
 
-def copies(run: RunFolder, room: Room, most: int) -> Html:
+def copies(run: View, room: Room, most: int) -> Html:
     """Near copies among the causes, together; of a text or a row, which look alike, the first."""
     given = {c["index"]: run.label(c["given"]) for c in run.causes}
     made = []

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amends.report import gallery, outcome
-from amends.report.folder import RunFolder
 from amends.report.markup import Html, count, join, tag
 from amends.report.page import style
+from amends.report.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,13 +56,13 @@ def influence_html(found: Influence) -> str:
     return _fragment([tag("p", words + "failures; the strongest are shown.", class_="reason"), _causes(run, harmful)])
 
 
-def _as_run(frame: pd.DataFrame, seen: dict[str, Any], total: int, metrics: Mapping[str, Any]) -> RunFolder:
+def _as_run(frame: pd.DataFrame, seen: dict[str, Any], total: int, metrics: Mapping[str, Any]) -> View:
     """A result in the terms of the run folder it would be saved as."""
     rows = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
-    return RunFolder(Path(), {"run": {}}, dict(metrics), [], rows, total, seen, [])
+    return View("", {"run": {}}, dict(metrics), [], rows, total, seen, [])
 
 
-def _causes(run: RunFolder, total: int) -> Any:
+def _causes(run: View, total: int) -> Any:
     most = max(c["score"] for c in run.causes)
     cards = gallery.Room(ROOM).fit(gallery.cause_card(run, c, i, most) for i, c in enumerate(run.causes, 1))
     title = tag("p", tag("b", f"The {len(cards)} strongest of {count(total)}, with the failures they conflict with"))

@@ -9,9 +9,10 @@ from typing import Any
 
 from amends.errors import RunMismatch, first_line
 from amends.report import gallery, outcome, settings, tables
-from amends.report.folder import RunFolder, read
 from amends.report.markup import Html, count, join, section, tag
 from amends.report.matrix import matrices
+from amends.report.view import View
+from amends.runs.run import Run
 
 LARGEST = 5_000_000  # bytes
 PART = 400_000  # bytes of pictures any but the gallery of causes may take
@@ -23,9 +24,8 @@ PRIVACY = (
 
 
 def report(folder: Path) -> str:
-    """The run folder as one HTML document of at most 5 MB; reads run.toml, causes.csv, looks.json and, where
-    the run is done, metrics.json and curve.csv. A file that is missing or damaged is a RunMismatch."""
-    run = read(Path(folder))
+    """The run folder as one HTML document of at most 5 MB. A file that is missing or damaged is a RunMismatch."""
+    run = View.of(Run.open(Path(folder)))
     try:
         return _document(run)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
@@ -37,14 +37,14 @@ def style() -> str:
     return files("amends.report").joinpath("style.css").read_text(encoding="utf-8")
 
 
-def _document(run: RunFolder) -> str:
+def _document(run: View) -> str:
     plain = _repaired if run.done else _identified
     bare = _page(run, plain(run, gallery.Room(0)))
     room = gallery.Room(LARGEST - len(bare.encode()) - 10_000)
     return _page(run, plain(run, room))
 
 
-def _page(run: RunFolder, parts: list[Html]) -> str:
+def _page(run: View, parts: list[Html]) -> str:
     said = run.metrics["verdict"] if run.done else "identified"
     head = tag(
         "head",
@@ -63,7 +63,7 @@ def _page(run: RunFolder, parts: list[Html]) -> str:
     return "<!doctype html>\n" + tag("html", head, body, lang="en")
 
 
-def _when(run: RunFolder) -> str:
+def _when(run: View) -> str:
     """The day it was made, in words."""
     try:
         made = datetime.fromisoformat(str(run.run.get("made", "")))
@@ -80,11 +80,11 @@ def _contents(sections: list[tuple[str, str, Any]]) -> list[Html]:
     return [nav, *(section(name, title, inside) for name, title, inside in there)]
 
 
-def _trained(run: RunFolder) -> int | None:
+def _trained(run: View) -> int | None:
     return run.about.get("data", {}).get("train", {}).get("n")
 
 
-def _repaired(run: RunFolder, room: gallery.Room) -> list[Html]:
+def _repaired(run: View, room: gallery.Room) -> list[Html]:
     m = run.metrics
     top = [outcome.verdict(m), outcome.figures(m, _trained(run)), outcome.warnings(m["warnings"])]
     small = [
@@ -107,7 +107,7 @@ def _repaired(run: RunFolder, room: gallery.Room) -> list[Html]:
     return [p for p in [*top, *_contents(sections)] if p is not None]
 
 
-def _identified(run: RunFolder, room: gallery.Room) -> list[Html]:
+def _identified(run: View, room: gallery.Room) -> list[Html]:
     harmful = sum(c["score"] > 0 for c in run.causes)
     shown = f"{count(run.total)} training examples have a score; "
     shown += f"{count(harmful)} of them stand against the failures" if run.total == len(run.causes) else (
@@ -119,7 +119,7 @@ def _identified(run: RunFolder, room: gallery.Room) -> list[Html]:
     return [top, *_contents(sections)]
 
 
-def _curve(run: RunFolder) -> Html:
+def _curve(run: View) -> Html:
     m = run.metrics
     words = (
         "Each point is the model treated with that many examples gone, the most harmful first. The same treatment with "
@@ -132,7 +132,7 @@ def _curve(run: RunFolder) -> Html:
                  outcome.curve_table(run.curve)])  # fmt: skip
 
 
-def _causes(run: RunFolder, room: gallery.Room) -> Html:
+def _causes(run: View, room: gallery.Room) -> Html:
     if not run.causes:
         return tag("p", "Nothing was removed.")
     kept = "None of these was removed. " if run.done and not run.metrics["removed"] else ""
@@ -145,12 +145,12 @@ def _causes(run: RunFolder, room: gallery.Room) -> Html:
     return join([tag("p", kept + words + (", before → after." if run.done else ".")), gallery.causes(run, room)])
 
 
-def _copies(run: RunFolder, room: gallery.Room) -> Html:
+def _copies(run: View, room: gallery.Room) -> Html:
     words = "Each is one example several times over, or nearly. What is decided for one should hold for the others."
     return join([tag("p", words), gallery.copies(run, room, PART)])
 
 
-def _suspects(run: RunFolder, room: gallery.Room) -> Html:
+def _suspects(run: View, room: gallery.Room) -> Html:
     words = (
         "Right examples near these failures all carry what the model said, and no edit that was shown the other "
         "failures comes to see them as labelled. Mend or drop them before the next repair."
@@ -158,7 +158,7 @@ def _suspects(run: RunFolder, room: gallery.Room) -> Html:
     return join([tag("p", words), gallery.changed(run, run.metrics["suspects"], "failures", room, PART)])
 
 
-def _changed(run: RunFolder, room: gallery.Room) -> Html | None:
+def _changed(run: View, room: gallery.Room) -> Html | None:
     m = run.metrics
     parts = []
     for title, at, kind in (("Newly broken", m["broken_at"], "remaining"), ("Fixed", m["fixed_at"], "failures")):
@@ -167,7 +167,7 @@ def _changed(run: RunFolder, room: gallery.Room) -> Html | None:
     return join(parts) if parts else None
 
 
-def _confusion(run: RunFolder) -> Html:
+def _confusion(run: View) -> Html:
     found, merged = matrices(run.metrics["confusion"])
     words = (
         "All that was judged, holdout and remaining together: rows are the true class, columns what the model says. "
@@ -178,7 +178,7 @@ def _confusion(run: RunFolder) -> Html:
     return join([tag("p", words), found])
 
 
-def _classes(run: RunFolder) -> Html:
+def _classes(run: View) -> Html:
     harmed = run.metrics["harmed"]
     words = "No class has got worse beyond chance."
     if harmed:
@@ -186,6 +186,6 @@ def _classes(run: RunFolder) -> Html:
     return join([tag("p", words), tables.by_class(run)])
 
 
-def _method(run: RunFolder) -> Html:
+def _method(run: View) -> Html:
     parts = [tables.members(run.heard) if run.heard else None, settings.config(run), settings.made_with(run)]
     return join([*parts, tag("h3", "Make it again"), settings.replay(run)])

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from amends.report.folder import RunFolder
 from amends.report.markup import Html, count, join, table, tag
+from amends.report.view import View
 
 PRIVATE = ("folder",)  # where on a disk it was made is nobody else's business
 LONGEST = 300  # characters of one setting that are shown
@@ -17,7 +17,7 @@ ABOUT = {
 }  # fmt: skip
 
 
-def made_with(run: RunFolder) -> Html:
+def made_with(run: View) -> Html:
     """Versions, data and weights by their hashes."""
     rows = [(ABOUT.get(k, k), _value(v)) for k, v in run.run.items() if k not in PRIVATE]
     parts = [table(("", ""), rows, "The run", words=(0, 1), class_="plain")]
@@ -33,7 +33,7 @@ def _sets(about: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from ((name, row) for name, row in about.get("data", {}).items() if isinstance(row, dict))
 
 
-def config(run: RunFolder) -> Html | None:
+def config(run: View) -> Html | None:
     rows = [(tag("code", name), _value(value)) for name, value in _flat(run.about.get("config", {}))]
     return table(("setting", "value"), rows, "The settings, as they were resolved", words=(0, 1)) if rows else None
 
@@ -51,7 +51,7 @@ def _value(value: Any) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def replay(run: RunFolder) -> Html:
+def replay(run: View) -> Html:
     """The commands that make this run again, and this page."""
     name = shlex.quote(run.name)
     verb = "repair" if run.done else "identify"

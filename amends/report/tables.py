@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from amends.report.folder import RunFolder
 from amends.report.markup import Html, change, count, folded, join, number, probability, share, table, tag
+from amends.report.view import View
 
 MOST = 150  # rows of one table; metrics.json has all
 
 
-def by_group(run: RunFolder) -> Html:
+def by_group(run: View) -> Html:
     rows = sorted(run.metrics["groups"].items(), key=lambda item: -item[1]["n"])
     body = [(run.label(name), *_row(row)) for name, row in rows[:MOST]]
     head = ("group", "n", "before", "after", "change, points", "fixed", "broken", "p")
     return _opened(head, body, "Holdout failures by group, true→predicted", len(rows))
 
 
-def by_class(run: RunFolder) -> Html:
+def by_class(run: View) -> Html:
     harmed = [str(name) for name in run.metrics["harmed"]]
     rows = sorted(run.metrics["classes"].items(), key=lambda item: (item[0] not in harmed, _order(item[0])))
     body = [
@@ -68,7 +68,7 @@ def keep(found: dict[str, dict[str, Any]]) -> Html:
     return table(("set", "before", "after", "change, points"), rows, "Sets whose accuracy must hold")
 
 
-def rounds(run: RunFolder) -> Html:
+def rounds(run: View) -> Html:
     rows = [
         (", ".join(run.label(g) for g in r["groups"]), r["verdict"], f"{count(r['fixed'])} of {count(r['n'])}",
          count(r["removed"]), "yes" if r["learned"] else "no", probability(r["p_value"]), r["reason"])

@@ -1,38 +1,40 @@
-"""A run folder, read with nothing believed."""
+"""A run folder: how far it is, what was found, and what came of it."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amends.config.read import Config, as_config
-from amends.errors import BadInput, RunMismatch
+from amends.errors import BadInput, DiskError, RunMismatch
 from amends.runs.disk import locked, on_disk
+from amends.runs.files import (
+    AGAIN,
+    read_json,
+    read_looks,
+    read_metrics,
+    read_parquet,
+    read_table,
+    read_toml,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 IDENTIFIED, DONE = "identified", "done"
 NUMBERS = ("score", "p_given", "p_given_after")  # of causes.csv, with a comma where semicolons set columns apart
+SHOWN = ("given", "suggested", "predicted", "predicted_after", "p_given", "p_given_after", "conflicts_with")
 GONE = ("remove", "relabel")  # decisions that take an example's own label away
 FILES = {
     "run.toml", "identified", "causes.csv", "causes.parquet", "curve.csv", "failures.csv", "metrics.json", "looks.json",
     "repaired", "dataset", "report.html", "curve.png", "strongest.png", "least_harmful.png",
 }  # fmt: skip
-
-
-def separator(head: str) -> str:
-    """What sets the columns of a CSV apart, by its first line: spreadsheets of many countries save semicolons."""
-    return ";" if head.count(";") > head.count(",") else ","
-
-
-def decided(said: str) -> str:
-    """A decision as a person may write it."""
-    return said.strip().lower()
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,16 @@ class Run:
     @classmethod
     def open(cls, folder: Path) -> Run:
         if not folder.exists():
-            raise BadInput(f"no such run; {folder}; see amends runs ls")
+            raise BadInput(f"no such run folder; {folder}; list those there are with amends runs ls")
         path = folder / "run.toml"
         if not path.is_file():
-            raise RunMismatch(f"there is no run.toml, so this is no run folder; {folder}; give the folder of a run")
-        try:
-            about = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-            raise RunMismatch(f"damaged ({e}); {path}; make the run again") from None
-        if about.get("run", {}).get("state") not in (IDENTIFIED, DONE):
-            raise RunMismatch(f"it does not say how far the run is; {path}; make the run again")
+            raise RunMismatch(f"run.toml is missing, so this is not a run folder; {folder}; give the folder of a run")
+        about = read_toml(path)
+        if not isinstance(about.get("run"), dict):
+            raise RunMismatch(f"there is no table [run]; {path}; {AGAIN}")
+        state = about["run"].get("state")
+        if state not in (IDENTIFIED, DONE):
+            raise RunMismatch(f"state is {state!r}, not {IDENTIFIED!r} or {DONE!r}; {path}; {AGAIN}")
         return cls(folder, about)
 
     @property
@@ -63,7 +65,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        return self.folder.name
+        return self.folder.resolve().name
 
     @property
     def config(self) -> Config:
@@ -75,20 +77,42 @@ class Run:
             )
         return as_config(self.about["config"], Path(self.about["run"]["folder"]), str(self.folder / "run.toml"))
 
-    @property
+    @cached_property
     def metrics(self) -> dict[str, Any]:
         if self.state != DONE:
             raise BadInput(f"nothing is repaired yet; {self.folder}; run amends treat {self.folder}")
-        return self.json("metrics.json")
+        return read_metrics(self.folder / "metrics.json")
 
-    def json(self, name: str) -> Any:
-        path = self.folder / name
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RunMismatch(f"it has no {name}; {self.folder}; make the run again") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as e:
-            raise RunMismatch(f"damaged ({e}); {path}; make the run again") from None
+    def json(self, name: str, kind: type = object) -> Any:
+        return read_json(self.folder / name, kind)
+
+    @property
+    def curve(self) -> list[dict[str, Any]]:
+        """One row for each number of examples tried and each way to choose them; none before a curve is made."""
+        path = self.folder / "curve.csv"
+        if self.state != DONE and not path.exists():
+            return []
+        frame = read_table(path, ("by", "removed"), dtype={"by": str})
+        whole_numbers(frame, "removed", path)
+        for column in frame.columns.drop("by"):
+            if frame[column].dtype.kind not in "iuf" and len(frame):
+                raise RunMismatch(f"column {column} holds something that is not a number; {path}; {AGAIN}")
+        rows = frame.astype(object)
+        return rows.where(rows.notna(), None).to_dict("records")
+
+    @property
+    def looks(self) -> dict[str, Any]:
+        """What a person sees of the examples; `kind` is none where nothing can be shown."""
+        path = self.folder / "looks.json"
+        return read_looks(path) if path.exists() else {"kind": "none"}
+
+    @property
+    def heard(self) -> list[dict[str, Any]]:
+        """The members of the committee that scored the examples; none for a single method."""
+        if self.state == DONE:
+            return self.metrics.get("identified_with", [])
+        path = self.folder / "identified" / "heard.json"
+        return read_json(path, list) if path.exists() else []
 
     def summary(self) -> dict[str, Any]:
         """One line of a list of runs."""
@@ -99,27 +123,50 @@ class Run:
 
     def causes(self) -> pd.DataFrame:
         """causes.csv, as a person may have edited it: decisions as text, empty where there is none."""
+        frame = self._causes((), dtype={"decision": str, "id": str})
+        if "id" in frame and frame["id"].tolist() == [str(i) for i in frame["index"]]:
+            frame["id"] = frame["index"]
+        return frame
+
+    def first_causes(self, most: int) -> tuple[list[dict[str, Any]], int]:
+        """For a person to look at: the first of what was treated, or of all where nothing was, every word as
+        the file has it; and how many there are."""
+        frame = self._causes(SHOWN, dtype=str, keep_default_na=False)
+        if self.state == DONE and self.metrics["removed"]:
+            frame = frame.loc[frame["decision"].isin(GONE)]
+        rows = [{str(k): v for k, v in row.items()} for row in frame.head(most).to_dict("records")]
+        for line, row in zip(frame.index, rows, strict=False):
+            try:
+                row["conflicts_with"] = [int(j) for j in json.loads(row["conflicts_with"] or "[]")]
+            except (ValueError, TypeError):
+                where = f"{self.folder / 'causes.csv'} line {line + 2}"
+                said = f"conflicts_with is {row['conflicts_with']!r}"
+                raise RunMismatch(f"{said}; {where}; put the list back, or {AGAIN}") from None
+        return rows, len(frame)
+
+    def _causes(self, shown: Sequence[str], **how: Any) -> pd.DataFrame:
+        """Where a spreadsheet has spoilt a number that only people read, it is left out."""
         import pandas as pd
 
         path = self.folder / "causes.csv"
-        try:
-            with path.open(encoding="utf-8-sig") as file:
-                apart = separator(file.readline())
-            frame = pd.read_csv(path, sep=apart, dtype={"decision": str, "id": str}, keep_default_na=True)
-        except FileNotFoundError:
-            raise RunMismatch(f"it has no causes.csv; {self.folder}; make the run again") from None
-        except (ValueError, UnicodeDecodeError) as e:
-            raise RunMismatch(f"damaged ({' '.join(str(e).split())}); {path}; mend it, or make the run again") from None
-        for column in ("index", "rank", "score", "decision"):
-            if column not in frame.columns:
-                raise RunMismatch(f"there is no column {column}; {path}; put it back, or make the run again")
+        frame = read_table(path, ("index", "rank", "score", "decision", *shown), **how)
+        frame["index"] = whole_numbers(frame, "index", path)
         for column in NUMBERS:
             if column in frame and not pd.api.types.is_numeric_dtype(frame[column]):
                 numbers = frame[column].astype(str).str.replace(",", ".", regex=False)
                 frame[column] = pd.to_numeric(numbers, errors="coerce")
-        if "id" in frame and frame["id"].tolist() == [str(i) for i in frame["index"]]:
-            frame["id"] = frame["index"]
-        return frame.assign(decision=frame["decision"].fillna("").map(decided))
+        return frame.assign(decision=frame["decision"].fillna("").str.strip().str.lower())
+
+    def typed_causes(self) -> pd.DataFrame:
+        """causes.parquet: the table as it was written, numbers and lists as such."""
+        return read_parquet(self.folder / "causes.parquet")
+
+    def dataset(self, name: str) -> pd.DataFrame:
+        """Those of train that were `removed`, `relabelled` or `kept`, every word as the file has it."""
+        path = self.folder / "dataset" / f"{name}.csv"
+        needed = ("index", "given", "label") if name == "relabelled" else ("index", "given")
+        frame = read_table(path, needed, dtype=str, keep_default_na=False)
+        return frame.assign(index=whole_numbers(frame, "index", path))
 
     def same_as(self, hashes: dict[str, str]) -> None:
         """RunMismatch unless model and data are those the run was made with."""
@@ -141,7 +188,7 @@ def runs_in(folder: Path) -> tuple[list[Run], list[str]]:
                 run = Run.open(path)
                 run.summary()
                 found.append(run)
-        except RunMismatch as e:
+        except (RunMismatch, DiskError) as e:
             damaged.append(str(e))
         except OSError as e:
             damaged.append(f"it cannot be read ({e.strerror}); {path}; change its permissions")

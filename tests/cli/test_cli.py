@@ -322,7 +322,7 @@ def test_one_damaged_run_does_not_hide_the_others(repaired, tmp_path, capsys):
     assert amends("runs", "ls", tmp_path, "--json") == 0
     told = capsys.readouterr()
     assert [row["run"] for row in json.loads(told.out)] == [str(tmp_path / "fine")]
-    assert "warning: damaged" in told.err
+    assert "is damaged" in told.err
 
 
 def test_failures_are_listed_with_the_row_they_stand_in(repaired, project):
@@ -452,7 +452,7 @@ def test_runs_are_listed_shown_and_compared(repaired, identified, tmp_path, caps
     assert amends("runs", "ls", tmp_path, "--json") == 0
     told = capsys.readouterr()
     assert {r["state"] for r in json.loads(told.out)} == {"done", "identified"}
-    assert "warning: damaged" in told.err
+    assert "is damaged" in told.err
     assert amends("runs", "ls", tmp_path) == 0
     assert "repaired" in capsys.readouterr().out
     for folder in (repaired, identified):

@@ -565,7 +565,7 @@ BAD = {
     "not a store": (("whole", "--to", "mlflow", "-o", "{run}/../file"), 2, "this is a file"),
     "made in Python": (("python", "--to", "csv"), 2, "it was made in Python"),
     "data that changed": (("moved", "--to", "csv"), 3, "train is not what this run was made with"),
-    "rows that are missing": (("torn", "--to", "csv"), 3, "do not name each example of train once"),
+    "rows that are missing": (("torn", "--to", "csv"), 3, "do not name each example of train exactly once"),
     "no list of what was kept": (("bare", "--to", "csv"), 3, "kept.csv"),
     "nothing was removed": (("nothing", "--to", "csv"), 2, "nothing was removed"),
     "no table": (("untabled", "--to", "cleanlab"), 3, "causes.parquet"),
