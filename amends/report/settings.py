@@ -9,7 +9,7 @@ from typing import Any
 from amends.report.markup import Html, count, join, table, tag
 from amends.report.view import View
 
-PRIVATE = ("folder",)  # where on a disk it was made is nobody else's business
+LEFT_OUT = ("folder", "format")  # where on a disk it was made is nobody else's business; the format says nothing
 LONGEST = 300  # characters of one setting that are shown
 ABOUT = {
     "name": "run", "made": "made", "amends": "amends", "torch": "torch", "python": "Python", "device": "device",
@@ -19,7 +19,7 @@ ABOUT = {
 
 def made_with(run: View) -> Html:
     """Versions, data and weights by their hashes."""
-    rows = [(ABOUT.get(k, k), _value(v)) for k, v in run.run.items() if k not in PRIVATE]
+    rows = [(ABOUT.get(k, k), _value(v)) for k, v in run.run.items() if k not in LEFT_OUT]
     parts = [table(("", ""), rows, "The run", words=(0, 1), class_="plain")]
     hashed = [(name, count(row.get("n")), tag("code", row.get("sha256", "–"))) for name, row in _sets(run.about)]
     if "model" in run.about:

@@ -27,6 +27,7 @@ from amends.runs.files import (
 if TYPE_CHECKING:
     import pandas as pd
 
+FORMAT = 2  # of a run folder; one more whenever older folders can no longer be read
 IDENTIFIED, DONE = "identified", "done"
 NUMBERS = ("score", "p_given", "p_given_after")  # of causes.csv, with a comma where semicolons set columns apart
 SHOWN = ("given", "suggested", "predicted", "predicted_after", "p_given", "p_given_after", "conflicts_with")
@@ -54,6 +55,10 @@ class Run:
         about = read_toml(path)
         if not isinstance(about.get("run"), dict):
             raise RunMismatch(f"there is no table [run]; {path}; {AGAIN}")
+        made = about["run"].get("format", 1)
+        if made != FORMAT:
+            age = "a later" if isinstance(made, int) and made > FORMAT else "an earlier"
+            raise RunMismatch(f"{folder} was made by {age} amends (format {made}, this one reads {FORMAT}); {AGAIN}")
         state = about["run"].get("state")
         if state not in (IDENTIFIED, DONE):
             raise RunMismatch(f"state is {state!r}, not {IDENTIFIED!r} or {DONE!r}; {path}; {AGAIN}")

@@ -20,7 +20,7 @@ id,index,rank,score,given,predicted,predicted_after,p_given,p_given_after,sugges
 0,0,2,1.25,NA,007,007,0.5,,NA,1→7,[],,
 """
 CURVE = "by,removed,holdout,holdout_low,remaining,refits\nnothing,0,0.25,0.2,,3\ncauses,1,0.75,0.7,,3\n"
-RUN = '[run]\nname = "first"\nstate = "done"\nmade = "2024-05-01T10:00:00+00:00"\n\n[data.train]\nn = 3\n'
+RUN = '[run]\nformat = 2\nname = "first"\nstate = "done"\nmade = "2024-05-01T10:00:00+00:00"\n\n[data.train]\nn = 3\n'
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ import math
 import pytest
 
 from amends.errors import BadInput, RunMismatch
-from amends.runs.run import Run, runs_in
+from amends.runs.run import FORMAT, Run, runs_in
+from tests import reported
+from tests.projects import amends
 
 
 def test_words_stay_as_the_file_has_them_for_a_person_to_look_at(folder):
@@ -133,3 +135,50 @@ def test_one_run_that_cannot_be_read_does_not_hide_the_others(folder):
     assert [run.name for run in runs] == ["first"]
     (line,) = damaged
     assert line.startswith("run.toml is damaged")
+
+
+# --- the format of the folder ------------------------------------------------------------------------------
+
+OTHER = {
+    "": "was made by an earlier amends (format 1, this one reads 2)",
+    "format = 1\n": "was made by an earlier amends (format 1, this one reads 2)",
+    "format = 3\n": "was made by a later amends (format 3, this one reads 2)",
+}
+
+
+@pytest.fixture(params=OTHER)
+def other(request, folder):
+    """A run folder of another format, and what is said of it."""
+    path = folder / "run.toml"
+    path.write_text(path.read_text().replace("format = 2\n", request.param))
+    return folder, f"{folder} {OTHER[request.param]}; make the run again"
+
+
+VERBS = [["runs", "show"], ["runs", "rm", "--yes"], ["report"], ["treat"], ["curve"], ["export", "--to", "csv"]]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_a_folder_of_another_format_is_refused(verb, other, capsys):
+    folder, said = other
+    before = sorted(folder.rglob("*"))
+    assert amends(*verb, folder) == 3
+    told = capsys.readouterr()
+    assert told.err == f"error: {said}\n"
+    assert told.out == ""
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_list_of_runs_names_it_and_goes_on(other, capsys):
+    folder, said = other
+    readable = folder.parent / "second"
+    readable.mkdir()
+    (readable / "run.toml").write_text('[run]\nformat = 2\nstate = "identified"\n')
+    assert amends("runs", "ls", folder.parent, "--json") == 0
+    told = capsys.readouterr()
+    assert [row["run"] for row in json.loads(told.out)] == [str(readable)]
+    assert told.err == f"warning: {said}\n"
+
+
+def test_a_run_that_is_saved_has_the_format_that_is_read(tmp_path):
+    folder = reported.saved(reported.texts(), tmp_path / "run")
+    assert Run.open(folder).about["run"]["format"] == FORMAT
