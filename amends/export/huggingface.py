@@ -31,9 +31,9 @@ def to_huggingface(run: Any, out: Any = None, data: Any = None) -> Exported:
     kept = Kept.of(run)
     train = source(run, data)
     with _quiet(datasets):
-        found = _own(train, kept) if train.hub is not None else _made(datasets, train, kept)
-        write_folder(target, lambda made: found.save_to_disk(str(made)))
-    return Exported("huggingface", target, len(found))
+        cleaned = _own(train, kept) if train.hub is not None else _made(datasets, train, kept)
+        write_folder(target, lambda made: cleaned.save_to_disk(str(made)))
+    return Exported("huggingface", target, len(cleaned))
 
 
 def _library() -> Any:
@@ -57,17 +57,29 @@ def _quiet(datasets: Any) -> Iterator[None]:
 
 
 def _own(train: Source, kept: Kept) -> Any:
-    found = train.hub.with_format(None).select(kept.at)
+    cleaned = train.hub.with_format(None).select(kept.at)
     if kept.relabelled:
         table = relabelled(train, kept).iloc[kept.at]
-        order, features = found.column_names, found.features
+        order, features = cleaned.column_names, cleaned.features
         for name in train.labels:
-            found = found.remove_columns(name).add_column(name, table[name].tolist()).cast_column(name, features[name])
-        found = found.select_columns(order)
-    return found
+            changed = cleaned.remove_columns(name).add_column(name, table[name].tolist())
+            cleaned = changed.cast_column(name, features[name])
+        cleaned = cleaned.select_columns(order)
+    return cleaned
 
 
 def _made(datasets: Any, train: Source, kept: Kept) -> Any:
+    columns = _inputs(train, kept)
+    pictures = [name for name, values in columns.items() if values and isinstance(values[0], dict)]
+    others = datasets.Dataset.from_dict({name: values for name, values in columns.items() if name not in pictures})
+    features = {**others.features, **{name: datasets.Image() for name in pictures}}
+    for name, (values, feature) in _targets(datasets, train, kept).items():
+        columns[name], features[name] = values, feature
+    return datasets.Dataset.from_dict(columns, features=datasets.Features({k: features[k] for k in columns}))
+
+
+def _inputs(train: Source, kept: Kept) -> dict[str, list[Any]]:
+    """The user's columns without the labels, and what the model reads where no column holds it."""
     table = relabelled(train, kept).iloc[kept.at]
     columns = {str(c): _typed(table[c], plain=c in (train.input, train.ids)) for c in table if c not in train.labels}
     if train.kind == IMAGE:
@@ -78,29 +90,24 @@ def _made(datasets: Any, train: Source, kept: Kept) -> Any:
         x = {"x": x} if isinstance(x, Tensor) else x
         named = x if isinstance(x, dict) else {f"x{i}": t for i, t in enumerate(x)}
         columns |= {k: t[kept.at].tolist() for k, t in named.items()}
-    features = dict(datasets.Dataset.from_dict({k: v for k, v in columns.items() if not _is_picture(v)}).features)
-    features |= {k: datasets.Image() for k, v in columns.items() if _is_picture(v)}
-    y = kept.targets(train.records)[kept.at]
+    return columns
+
+
+def _targets(datasets: Any, train: Source, kept: Kept) -> dict[str, tuple[list[Any], Any]]:
+    """The label columns with their features: a class with the names of all, several labels as 0 and 1, numbers."""
+    y, classes = kept.targets(train.records)[kept.at], train.records.classes
     if y.ndim == 1 and not y.is_floating_point():
-        names = train.records.classes or tuple(map(str, range(int(train.records.y.max()) + 1)))
-        features[train.labels[0]] = datasets.ClassLabel(names=[str(n) for n in names])
-        columns[train.labels[0]] = y.tolist()
-    else:
-        kind = "int64" if len(train.records.classes) == y[0].numel() > 1 else "float64"  # several labels, or numbers
-        for name, values in zip(train.labels, label_words(y, train.records).values(), strict=True):
-            features[name] = datasets.Value(kind)
-            columns[name] = values
-    return datasets.Dataset.from_dict(columns, features=datasets.Features({k: features[k] for k in columns}))
+        names = classes or range(int(train.records.y.max()) + 1)
+        return {train.labels[0]: (y.tolist(), datasets.ClassLabel(names=[str(n) for n in names]))}
+    feature = datasets.Value("int64" if len(classes) == y[0].numel() > 1 else "float64")
+    columns = label_words(y, train.records).values()
+    return {name: (values, feature) for name, values in zip(train.labels, columns, strict=True)}
 
 
 def _picture(train: Source, i: int) -> dict[str, Any]:
     content, suffix = file_of(train, i)
     given = train.inputs[i]
     return {"bytes": content, "path": given.name if isinstance(given, Path) else f"{train.id(i) or i}{suffix}"}
-
-
-def _is_picture(values: list[Any]) -> bool:
-    return bool(values) and isinstance(values[0], dict)
 
 
 def _typed(column: Any, plain: bool) -> list[Any]:
@@ -112,8 +119,8 @@ def _typed(column: Any, plain: bool) -> list[Any]:
     words = [None if v is None or v is pd.NA or v != v else v for v in column.tolist()]
     if not plain and all(isinstance(v, str) for v in words):
         try:
-            found: Any = pd.to_numeric(column)
-            return found.tolist() if any(words) else words
+            numbers: Any = pd.to_numeric(column)
+            return numbers.tolist() if any(words) else words
         except (ValueError, TypeError):
             return words
     if len({type(v) for v in words if v is not None}) > 1:
