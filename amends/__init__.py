@@ -12,31 +12,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amends import curvature, data, errors, export, likelihoods, methods, models
-    from amends.algorithm.cut import Groups
+    from amends import curvature, data, errors, export, likelihoods, methods, models, trace
     from amends.algorithm.identify import Influence, identify
+    from amends.algorithm.options import Keep
+    from amends.algorithm.split import Groups
     from amends.algorithm.treat import treat
-    from amends.algorithm.verdict import Keep
     from amends.evaluation.predictions import failing
     from amends.workflow.repair import Repair, repair
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Groups": "amends.algorithm.cut",
+    "Groups": "amends.algorithm.split",
     "Influence": "amends.algorithm.identify",
-    "Keep": "amends.algorithm.verdict",
+    "Keep": "amends.algorithm.options",
     "failing": "amends.evaluation.predictions",
     "identify": "amends.algorithm.identify",
     "Repair": "amends.workflow.repair",
     "repair": "amends.workflow.repair",
     "treat": "amends.algorithm.treat",
 }
-_ROOMS = ("curvature", "data", "errors", "export", "likelihoods", "methods", "models")
+_ROOMS = ("curvature", "data", "errors", "export", "likelihoods", "methods", "models", "trace")
 
 __all__ = [
     "Groups", "Influence", "Keep", "Repair", "__version__", "curvature", "data", "errors", "export", "failing",
-    "identify", "likelihoods", "methods", "models", "repair", "treat",
+    "identify", "likelihoods", "methods", "models", "repair", "trace", "treat",
 ]  # fmt: skip
 
 

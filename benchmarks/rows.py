@@ -16,18 +16,21 @@ from settings import World, outputs
 
 import amends
 from amends import methods
-from amends.algorithm import choose as search
+from amends.algorithm import choose
 from amends.algorithm.identify import identify
+from amends.algorithm.options import Options
+from amends.algorithm.problem import Problem
 from amends.algorithm.treat import treat
 from amends.committee import decide as committee
 from amends.curvature import GGN, Damped, Diagonal, Empirical, Part
 from amends.editors.climb import Adam
 from amends.errors import NotConverged, OutOfMemory
 from amends.evaluation.rankings import average_precision, precision_at, ranking_area
+from amends.evidence.prepare import prepare
 from amends.methods.library.default import CURVED, SEEN
 from amends.methods.ratio import first_order
+from amends.progress import Progress
 from amends.remember import Laplace
-from amends.workflow.repair import search as search_alone
 
 Rows = dict[str, dict[str, Any]]
 ONE_EDIT = "default, without what halves find"  # every member scores by its edit with all of the failures alone
@@ -178,7 +181,7 @@ def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Calla
     scores: dict[str, np.ndarray] = {}
     known: dict[str, tuple[Any, float]] = {}
     if world.large and wanted(rows, skip):  # what a repair begins with, and is not searched for again
-        known["default"] = timed(lambda: search_alone(world.net, world.train, **to_repair(world, size)).influence)
+        known["default"] = timed(lambda: first_half(world, size))
     treatments = {
         name: way for name, way in TREATING.items()
         if f"treat: {name}" not in rows and not skip(f"treat: {name}") and (way[0] != "wrong" or world.wrong.any())
@@ -237,6 +240,17 @@ def wanted(rows: Rows, skip: Callable[[str], bool]) -> list[str]:
     return [name for name in REPAIRS if f"repair: {name}" not in rows and not skip(f"repair: {name}")]
 
 
+def first_half(world: World, size: dict[str, int]) -> Any:
+    """The influence a repair begins with: what judges stays unread."""
+    asked = to_repair(world, size)
+    given = prepare(
+        world.net, None, None, size.get("batch_size", 256), train=world.train, failures=asked["failures"],
+        remaining=asked["remaining"],
+    )  # fmt: skip
+    with torch.no_grad():
+        return Problem.of(given, Options(holdout=asked["holdout"])).search((), Progress()).influence
+
+
 def to_repair(world: World, size: dict[str, int]) -> dict[str, Any]:
     """What a user would give, cut into halves of the sizes the other rows have."""
     failures, right_ones = joined(world, "query", "holdout"), joined(world, "guard", "remaining")
@@ -252,7 +266,7 @@ def repairs(
     known = {} if found is None else {"identify_with": found[0].identified}
     for name in wanted(rows, skip):
         options = {**to_repair(world, size), **known, **REPAIRS[name]}
-        weights = patch.multiple(search, FAILURE=1.0, RIGHT=1.0) if name == ALIKE else nullcontext()
+        weights = patch.multiple(choose, FAILURE=1.0, RIGHT=1.0) if name == ALIKE else nullcontext()
         with half(world), weights:
             result, seconds = timed(lambda o=options: amends.repair(world.net, world.train, **o))
         m = result.metrics

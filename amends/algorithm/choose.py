@@ -24,6 +24,7 @@ from amends.algorithm.curve import (
     sizes,
 )
 from amends.algorithm.identify import Influence
+from amends.algorithm.options import alike
 from amends.algorithm.treat import again, treated
 from amends.algorithm.verdict import Floors, floors_of
 from amends.data.splits import halves, some
@@ -43,20 +44,14 @@ FAILURE, RIGHT = 2.0, 4.0  # what one of either counts when learned; an example 
 SPARED = 2  # a large model is fitted once, at so many sizes when it learns, and beside one random control
 
 
-def alike(a: Factor, b: Factor) -> bool:
-    """Whether targets are of one kind, so that the two can be learned together."""
-    y, z = a.examples.y, b.examples.y
-    return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()
-
-
 def _taught(failures: Factor, right_ones: Factor | None) -> Factor:
     heavy = FAILURE * failures
     return heavy if right_ones is None else heavy + RIGHT * right_ones
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a search ended with: its points, which of them is the repair, and which pairs of (with the
+class Choice:
+    """What was chosen: the points of the curve, which of them is the repair, and which pairs of (with the
     causes gone, a control) must differ for it to be one. Where the failures were learned from and nobody
     said so, `forgetting` is the same without that, should what judges say that it was in vain."""
 
@@ -66,7 +61,7 @@ class Made:
     safe: bool = True  # whether any of the sizes keeps what worked
     final: int | None = None
     against: tuple[tuple[int, int], ...] = ()
-    forgetting: Made | None = None
+    forgetting: Choice | None = None
 
     @property
     def controls(self) -> set[int]:
@@ -75,11 +70,11 @@ class Made:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class Chooser:
     """How to forget, how many to remove, and whether to learn from the query as well. Never sees what
-    judges. `others` are treatments to choose from beside `method`."""
+    judges. `alternatives` are treatments to choose from beside `method`."""
 
-    found: Influence
+    influence: Influence
     guard: Factor | None
     keep: tuple[Factor, ...]
     kept: Mapping[str, float | None]  # their names, and the least of each that must be right, where the user says
@@ -91,30 +86,30 @@ class Search:
     progress: Progress
     gone: np.ndarray  # what an earlier repair of another group removed, and stays removed
     chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
-    others: tuple[Method, ...] = ()
+    alternatives: tuple[Method, ...] = ()
     laid: Floors | None = None  # what an earlier repair of another group was held to, and holds on
     known: Mapping[int, Fit] = field(default_factory=dict)  # fits of `method` made while choosing it, by size
 
     @cached_property
     def large(self) -> bool:
-        return count(self.found.train.network.params) >= LARGE
+        return count(self.influence.train.network.params) >= LARGE
 
     @cached_property
     def order(self) -> np.ndarray:
         """What may be removed: what the user picked, then the others, each most harmful first."""
-        order = np.argsort(-self.found.scores, kind="stable")
+        order = np.argsort(-self.influence.scores, kind="stable")
         order = order[~np.isin(order, self.gone)]
         if self.chosen is None:
             return order
         picked = np.isin(order, self.chosen)
         return np.concatenate([order[picked], order[~picked]])
 
-    def __call__(self, asked: int | None) -> Made:
-        if self.others:
-            plain, (best, known) = replace(self, others=()), self._best(asked)
+    def __call__(self, asked: int | None) -> Choice:
+        if self.alternatives:
+            plain, (best, known) = replace(self, alternatives=()), self._best(asked)
             made = replace(plain, method=best, known=known)(asked)
             return made if best is self.method or made.final is not None else plain(asked)
-        train, say = self.found.train, self.progress.say
+        train, say = self.influence.train, self.progress.say
         curve = replace(self._curve(self.method), known=self.known)
         say("control: nothing removed")
         points = [curve.nothing()]
@@ -131,17 +126,17 @@ class Search:
         one = chosen or points[-1]
         points += [curve.random(p.removed) for p in points[1:] if p is one or not self.large]
         if chosen is None:
-            return Made(points, floors, bool(counts), any(rule.safe(p) for p in points if p.by == CAUSES))
+            return Choice(points, floors, bool(counts), any(rule.safe(p) for p in points if p.by == CAUSES))
         at = points.index(chosen)
         by_chance = next(i for i, p in enumerate(points) if p.by == RANDOM and p.removed == chosen.removed)
-        made = Made(points, floors, True, True, at, ((at, 0), (at, by_chance)))
-        if self.learning is False or not alike(train, self.found.failures):
+        made = Choice(points, floors, True, True, at, ((at, 0), (at, by_chance)))
+        if self.learning is False or not alike(train, self.influence.failures):
             return made
         say("learning from the failures as well")
         size = self._size_to_learn_with(chosen, points, rule)
         if size is None:
             return made
-        learner = self._curve(self.method._replace(learn=True), _taught(self.found.failures, self.right_ones))
+        learner = self._curve(self.method._replace(learn=True), _taught(self.influence.failures, self.right_ones))
         learned = learner.at(LEARNED, self.order[:size])
         if not self.learning and not rule.safe(learned):
             return made
@@ -158,7 +153,7 @@ class Search:
         sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
         sizes = sizes[-(SPARED if self.large else SMALLER) :]
         nothing, *tried = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
-        error = 0.5 / len(self.found.failures) ** 0.5
+        error = 0.5 / len(self.influence.failures) ** 0.5
         enough, least = nothing.query + error, rule.overall(chosen) - self.failures * error
         good = [
             p for p in tried
@@ -171,7 +166,7 @@ class Search:
     def _learned_by_halves(self, causes: np.ndarray) -> CurvePoint:
         """Learning from half of query and guard, as heavy as the whole, looking at the other; and the other
         way round."""
-        query, right_ones, method = self.found.failures, self.right_ones, self.method._replace(learn=True)
+        query, right_ones, method = self.influence.failures, self.right_ones, self.method._replace(learn=True)
         beside = [(None, self.guard)] * 2
         if right_ones is not None:
             beside = [(right_ones[a], right_ones[b]) for a, b in halves(groups(right_ones), self.seed)]
@@ -186,7 +181,7 @@ class Search:
     def right_ones(self) -> Factor | None:
         """Of those that guard, what is learned with the failures, which alone would pull towards their own
         classes; not so many that learning would take many times as long as forgetting."""
-        train, guard = self.found.train, self.guard
+        train, guard = self.influence.train, self.guard
         if guard is None or not alike(train, guard):
             return None
         return guard[some(np.arange(len(guard)), round(BESIDE * len(train)), self.seed)]
@@ -195,8 +190,8 @@ class Search:
         """The sizes of C to try."""
         if asked is not None:
             return [asked]
-        harmful = int((self.found.scores[self.order] > 0).sum())
-        return sizes(len(self.found.train), min(harmful, len(self.order) - 1))
+        harmful = int((self.influence.scores[self.order] > 0).sum())
+        return sizes(len(self.influence.train), min(harmful, len(self.order) - 1))
 
     def _best(self, asked: int | None) -> tuple[Method, dict[int, Fit]]:
         """The treatment that leaves most of query and guard right, in the proportion given, with a tenth of D
@@ -209,8 +204,8 @@ class Search:
         nothing, size = self._once(self.method, 0), counts[min(2, len(counts) - 1)]
         (_, rule), usual = self._rule(nothing), self._once(self.method, size)
         best, most = (self.method, {0: nothing.fits[0], size: usual.fits[0]}), (rule.safe(usual), rule.overall(usual))
-        least = usual.query + 0.5 / len(self.found.failures) ** 0.5 if most[0] else 0.0
-        for method in self.others:
+        least = usual.query + 0.5 / len(self.influence.failures) ** 0.5 if most[0] else 0.0
+        for method in self.alternatives:
             try:
                 point = self._once(method, size)
             except (AmendsError, torch.OutOfMemoryError):
@@ -221,12 +216,12 @@ class Search:
         return best
 
     def _once(self, method: Method, size: int) -> CurvePoint:
-        trying = replace(self, method=method, others=())
+        trying = replace(self, method=method, alternatives=())
         return CurvePoint(CAUSES if size else NOTHING, size, (trying._curve(method).fit(self.order[:size], 0),))
 
     def _rule(self, nothing: CurvePoint) -> tuple[Floors, Rule]:
         """What must be kept, counted from where the model was and from the control."""
-        start = self.found.train.network.params
+        start = self.influence.train.network.params
         floors = self.laid
         if floors is None:
             floors = floors_of(
@@ -241,7 +236,7 @@ class Search:
         return MARGIN * max(0.0, least * (1 - least)) ** 0.5 / len(self.guard) ** 0.5
 
     def _curve(self, method: Method, taught: Factor | None = None) -> Curve:
-        query = self.found.failures
+        query = self.influence.failures
         refits = REFITS if again(method, 1) is not method and not self.large else 1
 
         def treat(causes: np.ndarray, number: int) -> Params:
@@ -251,7 +246,8 @@ class Search:
 
     def _treated(self, causes: np.ndarray, method: Method, query: Factor) -> Params:
         gone = np.sort(np.concatenate([causes, self.gone]).astype(np.int64))
-        after = treated(self.found.train, gone, query, self.guard, method, self.progress, self.keep, self.remembered)
+        train = self.influence.train
+        after = treated(train, gone, query, self.guard, method, self.progress, self.keep, self.remembered)
         if isinstance(after, Ensemble) and after.centre is None:
             raise BadInput(
                 "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
@@ -260,4 +256,4 @@ class Search:
 
     @cached_property
     def remembered(self) -> Posterior:
-        return self.method.remember(self.found.train, self.guard)
+        return self.method.remember(self.influence.train, self.guard)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from amends.algorithm.sets import Outcome, Sets
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, count
@@ -23,8 +24,8 @@ PARKED = 5_000_000  # parameters from which a fit waits in main memory
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """One treated model. `query`, `guard` and `kept` choose; `holdout` and `remaining` judge, and are
-    not looked at before the choice is made."""
+    """One treated model. `query`, `guard` and `kept` choose; `holdout` and `remaining` judge, come from its `outcome`,
+    and are not looked at before the choice is made."""
 
     theta: Params
     query: float
@@ -32,6 +33,7 @@ class Fit:
     kept: tuple[float, ...] = ()
     holdout: float | None = None
     remaining: float | None = None
+    outcome: Outcome | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,17 +137,20 @@ class Curve:
         return CurvePoint(RANDOM, size, tuple(self.fit(causes, i) for i, causes in enumerate(drawn)))
 
 
-def judged(
-    points: Sequence[CurvePoint], holdout: Factor, remaining: Factor | None, query: Factor | None = None
-) -> list[CurvePoint]:
-    """The same points with what they were not chosen by; with another query, if there is one."""
+def with_outcomes(points: Sequence[CurvePoint], sets: Sets, *, query: bool = False) -> list[CurvePoint]:
+    """The same points with what they were not chosen by; and with the accuracy on the query of these sets, where that
+    is another than they were chosen by."""
 
-    def look(fit: Fit) -> Fit:
-        theta = {k: v.to(holdout.network.device) for k, v in fit.theta.items()}
-        made = replace(fit, holdout=share(holdout, theta), remaining=share(remaining, theta))
-        return made if query is None else replace(made, query=share(query, theta) or 0.0)
+    def judge(fit: Fit) -> Fit:
+        outcome = sets.outcome(fit.theta)
+        rest = outcome.remaining
+        made = replace(
+            fit, outcome=outcome, holdout=outcome.holdout.summary["after"],
+            remaining=None if rest is None else rest.summary["after"],
+        )  # fmt: skip
+        return replace(made, query=outcome.query.summary["after"] or 0.0) if query else made
 
-    return [replace(p, fits=tuple(look(f) for f in p.fits)) for p in points]
+    return [replace(p, fits=tuple(judge(f) for f in p.fits)) for p in points]
 
 
 def sizes(n: int, most: int) -> list[int]:

@@ -1,19 +1,18 @@
-"""How a repair is done: what to remove and how, one round for each group of failures, each with its verdict."""
+"""One round of a repair, for one group of failures or for all of them: search, treat, judge."""
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from amends.algorithm.choose import Made, Search
-from amends.algorithm.curve import CAUSES, LEARNED, NOTHING_LEARNED, CurvePoint, judged, share
-from amends.algorithm.cut import Cut
-from amends.algorithm.identify import Influence, identified
-from amends.algorithm.selection import fraction, indices, top
+from amends.algorithm.choose import Choice, Chooser
+from amends.algorithm.curve import CAUSES, LEARNED, NOTHING_LEARNED, CurvePoint, share, with_outcomes
+from amends.algorithm.identify import Identified, Influence, identified
+from amends.algorithm.sets import Outcome, Sets
+from amends.algorithm.split import Split
 from amends.algorithm.verdict import (
     CHANCE,
     ENOUGH,
@@ -24,29 +23,55 @@ from amends.algorithm.verdict import (
     TELLING,
     Against,
     Floors,
-    Judging,
-    Keep,
     verdict_of,
 )  # fmt: skip
-from amends.errors import BadInput
 from amends.evaluation.predictions import right
-from amends.evaluation.statistics import Judged, mcnemar
+from amends.evaluation.statistics import BeforeAfter, mcnemar
 from amends.evidence.factor import Factor
-from amends.evidence.params import LARGE, Params, count
-from amends.methods import Default, Method
+from amends.evidence.params import Params
+from amends.methods import Method
 from amends.nearness.neighbours import votes
 from amends.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What the first half of a round ends with: the influence of train on the failures searched with."""
+
+    part: Split
+    influence: Influence
+    suspects: np.ndarray  # positions in the given failures: searched with, and their own label looks wrong
+
+    @classmethod
+    def of(cls, part: Split, influence: Influence, guard: Factor | None) -> Search:
+        return cls(part, influence, part.query[suspects_of(influence, guard)])
+
+    def frame(self) -> pd.DataFrame:
+        """All of train, most harmful first; `conflicts_with` holds positions in the given failures."""
+        return self.rows(np.argsort(-self.influence.scores, kind="stable"))
+
+    def rows(self, order: np.ndarray, after: Params | None = None, decision: str = "") -> pd.DataFrame:
+        """Some of train, in this order; with the repaired model where there is one."""
+        from amends.tables.frames import causes_frame
+
+        query = self.part.query
+        return causes_frame(
+            self.influence, order, after=after, failure_groups=self.part.group[query], failure_ids=query,
+            decision=decision,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """The repair of one group of failures, or of all of them at once."""
+    """What a round ends with: weights, what is gone, and the verdict. `points` are those of the curve, the control that
+    removes nothing first; of a round read back from a run folder that control alone."""
 
-    groups: tuple[str, ...]
-    query: np.ndarray
-    query_groups: np.ndarray
-    found: Influence
+    search: Search
     points: list[CurvePoint]
+    floors: Floors
     after: Params
     removed: np.ndarray
     verdict: str
@@ -54,37 +79,37 @@ class Round:
     p_value: float
     learned: bool
     controls: dict[str, dict[str, Any]]
-    suspects: np.ndarray
-    fixed: tuple[int, int]
-    floors: Floors
+    fixed: tuple[int, int]  # of how many
+    outcome: Outcome | None = None
 
-    def since(self, before: Sequence[Round], sets: Judging) -> Round:
+    def since(self, before: Sequence[Round], sets: Sets) -> Round:
         """In terms of the model handed in, whose weights the sets have: what the rounds before this one fixed of
         its failures counts as well, if it is more than training on alone would fix."""
         data, nothing = sets.judging, before[0].points[0].theta  # going on from the model handed in, nothing removed
-        was, control, now_right = (
-            right(data, {k: v.to(data.network.device) for k, v in theta.items()})
-            for theta in (data.network.params, nothing, self.after)
+        was = sets.before[sets.judge]
+        control, now_right = (
+            right(data, {k: v.to(data.network.device) for k, v in theta.items()}) for theta in (nothing, self.after)
         )
-        here, pair = replace(self, fixed=(Judged(was, now_right).fixed, len(data))), Judged(control, now_right)
+        here = replace(self, fixed=(BeforeAfter(was, now_right).fixed, len(data)))
+        pair = BeforeAfter(control, now_right)
         helped, p_value = [r for r in before if r.verdict != NOT], mcnemar(pair.fixed, pair.broken)
         chance = p_value > CHANCE if len(data) >= TELLING else p_value / 2 > OF_FEW
         if self.verdict != NOT or not helped or pair.fixed <= pair.broken or chance:
             return here
-        names, now = ", ".join(name for r in helped for name in r.groups), float(now_right.mean())
+        names, now = ", ".join(name for r in helped for name in r.search.part.names), float(now_right.mean())
         reason = f"{now:.0%} of the failures are right since {names} was repaired, and no more was forgotten for them"
         verdict = REPAIRED if now >= ENOUGH else PARTLY
         return replace(here, verdict=verdict, reason=reason, p_value=p_value)
 
     def row(self) -> dict[str, Any]:
         fixed, n = self.fixed
-        return {"groups": list(self.groups), "verdict": self.verdict, "reason": self.reason, "fixed": fixed, "n": n,
-                "removed": len(self.removed), "learned": self.learned, "p_value": self.p_value}  # fmt: skip
+        return {"groups": list(self.search.part.names), "verdict": self.verdict, "reason": self.reason, "fixed": fixed,
+                "n": n, "removed": len(self.removed), "learned": self.learned, "p_value": self.p_value}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How a round is done: with which methods, how much to remove, how far what worked may fall."""
+    """How every round is done: with which methods, how much to remove, how far what worked may fall."""
 
     identify_with: Any
     method: Method
@@ -92,163 +117,105 @@ class Plan:
     remove: int | np.ndarray | None
     floor: float | None
     seed: int
-    others: tuple[Method, ...] = ()  # treatments to choose from beside `method`
+    alternatives: tuple[Method, ...] = ()  # treatments to choose from beside `method`
+    kept: Mapping[str, float | None] = field(default_factory=dict)  # sets to keep, and the accuracy each must end with
 
-    def __call__(
-        self,
-        given: dict[str, Factor],
-        kept: Mapping[str, float | None],  # sets to keep, and the least of each that must be right
-        cut: Cut,
-        gone: np.ndarray,
-        shown: Progress,
-        floors: Floors | None = None,  # those an earlier round was held to, so that losses do not add up
-    ) -> Round:
-        data, start, sets = given["train"], given["train"].network.params, cut.sets(given)
-        guard = given["remaining"][cut.guard] if len(cut.guard) else None
-        keeping = tuple(given[name] for name in kept)
-        found = identified(data, sets.query, guard, self.identify_with, self.seed, shown)
-        suspects = cut.query[suspects_of(found, guard)]
+    def search(self, given: dict[str, Factor], part: Split, shown: Progress, known: Identified | None) -> Search:
+        """The first half: scores from the query alone, or those that are `known`. What judges stays unread."""
+        guard = part.guarding(given)
+        query, method = given["failures"][part.query], self.identify_with if known is None else known
+        influence = identified(given["train"], query, guard, method, self.seed, shown)
+        return Search.of(part, influence, guard)
+
+    def treat(self, given: dict[str, Factor], search: Search, before: Sequence[Round], shown: Progress) -> Round:
+        """The second half: what to remove and how is chosen, then judged. Rounds `before` this one have removed
+        something already, and their floors hold on, so that losses do not add up."""
+        part, start = search.part, given["train"].network.params
+        sets, earlier = part.sets(given), before[0].floors if before else None
         picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
-        chooser = Search(
-            found, guard, keeping, kept, self.method, self.learning, sets.share, self.floor, self.seed, shown, gone,
-            picked, self.others, floors,
+        chooser = Chooser(
+            search.influence, part.guarding(given), tuple(given[name] for name in self.kept), self.kept, self.method,
+            self.learning, sets.share, self.floor, self.seed, shown, gone_in(before), picked, self.alternatives,
+            earlier,
         )  # fmt: skip
-        made = chooser(number)
+        choice = chooser(number)
 
-        points = judged(made.points, sets.holdout, sets.remaining)  # from here on nothing is fitted
+        points = with_outcomes(choice.points, sets)  # from here on nothing is fitted
+        floors = earlier
         if floors is None:
-            floors = made.floors.judged(points[0].remaining, self.floor, share(sets.remaining, start))
-        ended = self._ending(made, points, sets, start, floors)
-        if ended.verdict == NOT and made.forgetting is not None:
-            forgot = self._ending(made.forgetting, points, sets, start, floors)
+            floors = choice.floors.with_judge(points[0].remaining, self.floor, share(sets.remaining, start))
+        ended = _ending(choice, points, sets, start, floors)
+        if ended.verdict == NOT and choice.forgetting is not None:
+            forgot = _ending(choice.forgetting, points, sets, start, floors)
             if forgot.verdict != NOT:
                 why = f"{forgot.reason}; to learn from the failures too was given up: {ended.reason}"
-                made, ended = made.forgetting, replace(forgot, reason=why)
+                choice, ended = choice.forgetting, replace(forgot, reason=why)
         final = ended.final
         return Round(
-            tuple(sorted({str(name) for name in cut.named[cut.query]})),
-            cut.query,
-            cut.named[cut.query],
-            found,
-            points,
-            ended.after,
-            chooser.order[: 0 if final is None else final.removed],
-            ended.verdict,
-            ended.reason,
-            ended.p_value,
-            final is not None and (self.method.learn or final.by == LEARNED),
-            {p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in made.controls},
-            suspects,
-            (ended.fixed, len(sets.judging)),
-            floors,
+            search=search,
+            points=points,
+            floors=floors,
+            after=ended.outcome.here,
+            removed=chooser.order[: 0 if final is None else final.removed],
+            verdict=ended.verdict,
+            reason=ended.reason,
+            p_value=ended.p_value,
+            learned=final is not None and (self.method.learn or final.by == LEARNED),
+            controls={p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in choice.controls},
+            fixed=(0 if final is None else ended.outcome.judging.fixed, len(sets.judging)),
+            outcome=ended.outcome,
         )
-
-    def _ending(self, made: Made, points: list[CurvePoint], sets: Judging, start: Params, floors: Floors) -> Ending:
-        """The verdict on what a search ended with; where it is no repair, the model is as it was."""
-        final = None if made.final is None else points[made.final]
-        where = sets.judging.network.device
-        after = start if final is None else {k: v.to(where) for k, v in final.theta.items()}
-        metrics = sets.metrics(start, after, self.seed)
-        against = [Against(points[i], points[j], sets.judging, sets.remaining) for i, j in made.against]
-        verdict, reason = verdict_of(metrics, floors, final, against, made.tried, made.safe)
-        p_value = max((a.p_value for a in against if a.control.by != NOTHING_LEARNED), default=1.0)
-        if verdict == NOT:
-            return Ending(None, start, verdict, reason, p_value, 0)
-        fixed = Judged(*(right(sets.judging, theta) for theta in (start, after))).fixed
-        return Ending(final, after, verdict, reason, p_value, fixed)
 
 
 @dataclass(frozen=True, eq=False)
 class Ending:
-    """What is handed back, as judged."""
+    """What is handed back, as judged; the model as it was where `final` is None."""
 
     final: CurvePoint | None
-    after: Params
+    outcome: Outcome
     verdict: str
     reason: str
     p_value: float
-    fixed: int
 
 
-def together(rounds: list[Round], sets: Judging) -> Round:
+def _ending(choice: Choice, points: list[CurvePoint], sets: Sets, start: Params, floors: Floors) -> Ending:
+    """The verdict on what was chosen; where it is no repair, the model is as it was."""
+    unchanged = sets.outcome(start)
+    final = None if choice.final is None else points[choice.final]
+    outcome = unchanged if final is None else final.fits[0].outcome or unchanged
+    against = [Against(points[i], points[j]) for i, j in choice.against]
+    verdict, reason = verdict_of(outcome.summary, floors, final, against, choice.tried, choice.safe)
+    p_value = max((a.p_value for a in against if a.control.by != NOTHING_LEARNED), default=1.0)
+    if verdict == NOT:
+        return Ending(None, unchanged, verdict, reason, p_value)
+    return Ending(final, outcome, verdict, reason, p_value)
+
+
+def gone_in(rounds: Sequence[Round]) -> np.ndarray:
+    """Positions in train that these rounds removed, in their order."""
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(r.removed for r in rounds)])
+
+
+def together(rounds: Sequence[Round], sets: Sets) -> Round:
     """Several rounds in the words of one: repaired if all were, partly if some. Beside all of them stands the control
     that removes nothing from the model handed in, that of the first round, on the failures of them all."""
+    if len(rounds) == 1:
+        return rounds[0]
     verdicts = [r.verdict for r in rounds]
     verdict = verdicts[0] if len(set(verdicts)) == 1 else PARTLY
-    reason = "; ".join(f"{', '.join(r.groups)}: {r.verdict}, {r.reason}" for r in rounds)
+    reason = "; ".join(f"{', '.join(r.search.part.names)}: {r.verdict}, {r.reason}" for r in rounds)
     p_value = max((r.p_value for r in rounds if r.verdict != NOT), default=1.0)
-    controls = {p.by: p.row() for p in judged(rounds[0].points[:1], sets.holdout, sets.remaining, sets.query)}
-    return replace(rounds[-1], verdict=verdict, reason=reason, p_value=p_value, controls=controls)
+    controls = {p.by: p.row() for p in with_outcomes(rounds[0].points[:1], sets, query=True)}
+    outcome = sets.outcome(rounds[-1].after)
+    return replace(
+        rounds[-1], verdict=verdict, reason=reason, p_value=p_value, controls=controls, outcome=outcome
+    )  # fmt: skip
 
 
-def suspects_of(found: Influence, guard: Factor | None) -> np.ndarray:
+def suspects_of(influence: Influence, guard: Factor | None) -> np.ndarray:
     """Failures whose own label looks wrong: every right example near them carries what the model says,
     and no edit that was shown the other failures comes to see them as labelled."""
-    if guard is None or found.unseen is None:
+    if guard is None or influence.unseen is None:
         return np.zeros(0, dtype=int)
-    given, said = votes(found.failures, guard, found.train.network.params)
-    return np.flatnonzero((given == 0) & (said >= 0.9) & (found.unseen < 0.05))
-
-
-def loss_allowed(floor: float | None) -> None:
-    """BadInput unless it is a share."""
-    if floor is not None and not (isinstance(floor, numbers.Real) and 0 <= float(floor) <= 1):
-        raise BadInput(f"floor is {floor!r}; floor; give the share of remaining that may be lost, 0 to 1")
-
-
-def check_options(asked: Mapping[str, Any], size: int) -> None:
-    """BadInput for what a repair would refuse of its own arguments, before anything is computed."""
-    removal(asked["remove"], size)
-    loss_allowed(asked["floor"])
-    for name, kept in asked["keep"].items():
-        least_of(f"keep.{name}", kept)
-
-
-def least_of(name: str, kept: Any) -> float | None:
-    """Of a set to keep, the share that must be right, where the user says; BadInput unless it is one."""
-    if not isinstance(kept, Keep):
-        return None
-    if not isinstance(kept.least, numbers.Real) or not 0 <= float(kept.least) <= 1:
-        raise BadInput(f"least is {kept.least!r}; {name}; give the share that must be right, 0 to 1")
-    return float(kept.least)
-
-
-def removal(remove: Any, size: int, names: np.ndarray | None = None) -> int | np.ndarray | None:
-    """A count, a share of train, the positions themselves, or None to let the curve decide."""
-    if remove is None:
-        return None
-    if isinstance(remove, numbers.Real) and not isinstance(remove, bool):
-        count = isinstance(remove, numbers.Integral)
-        gone = len(top(np.zeros(size), int(remove)) if count else fraction(np.zeros(size), float(remove)))
-        if gone == size:
-            raise BadInput(f"remove is {remove!r}, all of train; remove; leave something to learn from")
-        return gone
-    if (isinstance(remove, Sequence | np.ndarray) and not isinstance(remove, str)) or hasattr(remove, "__array__"):
-        return indices(remove, size, names)
-    raise BadInput(f"remove is {remove!r}; remove; give a count, a share of train, positions in it, or None")
-
-
-def others(given: Method | Default | None, seed: int, train: Factor) -> tuple[Method, ...]:
-    """What our own treatment is chosen from."""
-    if not (given is None or isinstance(given, Default)):
-        return ()
-    return (given or Default()).otherwise(seed, len(train), count(train.network.params) >= LARGE)
-
-
-def treatment_of(
-    given: Method | Default | None, learn: bool | None, seed: int, examples: int
-) -> tuple[Method, bool | None]:
-    """The treatment that only forgets, with which the curve is drawn, and whether to learn from the query
-    once that is done: yes, no, or None for only if what worked still works."""
-    if learn not in (None, True, False):
-        raise BadInput(f"learn is {learn!r}; learn; give True, False, or None to let the evidence decide")
-    ours = given is None or isinstance(given, Default)
-    method = given
-    if given is None or isinstance(given, Default):
-        method = (given or Default()).treating(seed, examples)
-    if not isinstance(method, Method):
-        raise BadInput(f"treat_with is {given!r}; repair; pass one that treats, for example amends.methods.newton()")
-    if not method.forget:  # there is nothing but learning in it
-        return method if learn is None else method._replace(learn=bool(learn)), False
-    wanted = learn if learn is not None or ours else method.learn
-    return method._replace(learn=False), None if wanted is None else bool(wanted)
+    given, said = votes(influence.failures, guard, influence.train.network.params)
+    return np.flatnonzero((given == 0) & (said >= 0.9) & (influence.unseen < 0.05))

@@ -20,11 +20,11 @@ def curve(run: Path, as_json: bool, quiet: bool, verbose: bool) -> None:
     from amends.cli.loading import load_job
     from amends.cli.show import show_curve
     from amends.runs.run import Run
-    from amends.workflow.stages import curve_of, known_curve
+    from amends.workflow.verbs import curve_of
 
     opened = Run.open(run)
-    rows = known_curve(opened)
-    if rows is None:
+    rows = opened.curve
+    if not rows:
         rows = curve_of(opened, load_job(opened.config, {}, verbose), not quiet)
     if as_json:
         print_json({"run": str(run), "curve": rows})

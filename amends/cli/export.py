@@ -42,8 +42,7 @@ def export(
 ) -> None:
     """Write what RUN found for another tool. RUN stays as it is, and nothing is sent anywhere unless
     --tracking-uri or --online says so."""
-    from amends.config.read import nearest
-    from amends.errors import BadInput
+    from amends.errors import BadInput, nearest
 
     if kind not in KINDS:
         raise BadInput(f"no kind {kind!r}; --to; {nearest(kind, KINDS)}")

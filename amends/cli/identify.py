@@ -23,7 +23,7 @@ def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose
     """
     from amends.cli.loading import load_job
     from amends.cli.show import harmful, show_identified
-    from amends.workflow.stages import free, identify_into, next_free
+    from amends.workflow.verbs import free, identify_into, next_free
 
     out = out or next_free("identify")
     free(out)
@@ -33,7 +33,7 @@ def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose
     if as_json:
         first = frame.head(20).to_dict("records")
         heard = run.json("identified/heard.json")
-        print_json({"run": str(out), "train": len(job.train), "failures": len(job.failures),
+        print_json({"run": str(out), "train": len(job.given["train"]), "failures": len(job.given["failures"]),
                     "harmful": harmful(frame), "identified_with": heard, "warnings": warnings,
                     "causes": first})  # fmt: skip
     else:

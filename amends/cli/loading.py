@@ -18,6 +18,6 @@ def load_job(config: Path | Config, options: dict[str, Any], verbose: bool) -> J
     if verbose:
         parameters = sum(p.numel() for p in job.loaded.model.parameters() if p.requires_grad)
         note(f"model: {type(job.loaded.model).__name__}, {parameters:,} parameters that may change")
-        for name, data in job.sets.items():
+        for name, data in job.records.items():
             note(f"{name}: {len(data):,} examples from {data.where}")
     return job

@@ -47,8 +47,8 @@ def repair(
     from amends.cli.show import finish
     from amends.data.failures import positions
     from amends.runs.run import Run
-    from amends.workflow.stages import approved as decided
-    from amends.workflow.stages import next_free, repair_into
+    from amends.workflow.verbs import approved as decided
+    from amends.workflow.verbs import next_free, repair_into
 
     options = options_of(options)
     one_way(options, approved=approved, ids=ids)
@@ -58,6 +58,6 @@ def repair(
     out = out or next_free("repair")
     job = load_job(config, options, verbose)
     if ids is not None:
-        picked = positions(job.train, ids)
+        picked = positions(job.records["train"], ids)
     result = repair_into(job, out, not quiet, picked)
     return finish(result.metrics, result.causes, out, as_json, job.config.repair("require"))

@@ -29,16 +29,16 @@ def treat(
     from amends.cli.show import finish
     from amends.data.failures import positions
     from amends.runs.run import Run
-    from amends.workflow import stages as workflow
+    from amends.workflow import verbs
 
     options = options_of(options)
     one_way(options, approved=approved, ids=ids)
     opened = Run.open(run)
     if out is not None:
-        workflow.free(out)
-    picked = workflow.approved(opened) if approved else None
+        verbs.free(out)
+    picked = verbs.approved(opened) if approved else None
     job = load_job(opened.config, options, verbose)
     if ids is not None:
-        picked = positions(job.train, ids)
-    result = workflow.treat_into(opened, job, picked, out, not quiet)
+        picked = positions(job.records["train"], ids)
+    result = verbs.treat_into(opened, job, picked, out, not quiet)
     return finish(result.metrics, result.causes, out or run, as_json, job.config.repair("require"))

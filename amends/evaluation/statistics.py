@@ -15,12 +15,19 @@ from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 
 
-@dataclass(frozen=True)
-class Judged:
-    """One set before and after, example by example."""
+@dataclass(frozen=True, eq=False)
+class BeforeAfter:
+    """Whether each example of one set is right, before and after."""
 
     before: np.ndarray
     after: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+    def then(self, other: BeforeAfter) -> BeforeAfter:
+        """With those of another set after it."""
+        return BeforeAfter(*(np.concatenate(pair) for pair in ((self.before, other.before), (self.after, other.after))))
 
     @property
     def fixed(self) -> int:
@@ -32,17 +39,16 @@ class Judged:
 
     @property
     def summary(self) -> dict[str, Any]:
-        n = len(self.before)
-        share = {"before": float(self.before.mean()), "after": float(self.after.mean())} if n else {}
-        return {"before": None, "after": None, **share, "n": n}
+        """Accuracies, None for an empty set."""
+        accuracy = {"before": float(self.before.mean()), "after": float(self.after.mean())} if len(self) else {}
+        return {"before": None, "after": None, **accuracy, "n": len(self)}
 
 
-def overall(holdout: Judged, remaining: Judged | None, failures: int, right_ones: int) -> dict[str, Any]:
-    """Holdout and remaining in the proportion the user gave, whatever was held back for choosing."""
-    if remaining is None or not len(remaining.before):
-        return holdout.summary
-    share = failures / (failures + right_ones)
-    a, b = holdout.summary, remaining.summary
+def overall(failures: BeforeAfter, remaining: BeforeAfter | None, share: float) -> dict[str, Any]:
+    """Failures and right examples, `share` of the whole being failures, however many of each were judged."""
+    if remaining is None or not len(remaining):
+        return failures.summary
+    a, b = failures.summary, remaining.summary
     mixed = {k: share * a[k] + (1 - share) * b[k] for k in ("before", "after")}
     return {**mixed, "n": a["n"] + b["n"]}
 
@@ -70,10 +76,10 @@ def interval(share: float, n: float, z: float = 1.96) -> list[float]:
 
 def paired(before: np.ndarray, after: np.ndarray, seed: int = 0, draws: int = 2000) -> list[float]:
     """95 % percentile interval of the change in accuracy, by a bootstrap that draws whole examples."""
-    return paired_together([(1.0, Judged(before, after))], seed, draws)
+    return paired_together([(1.0, BeforeAfter(before, after))], seed, draws)
 
 
-def paired_together(parts: Sequence[tuple[float, Judged]], seed: int = 0, draws: int = 2000) -> list[float]:
+def paired_together(parts: Sequence[tuple[float, BeforeAfter]], seed: int = 0, draws: int = 2000) -> list[float]:
     """The same of several sets, each with its weight in the whole and drawn by itself.
 
     A draw of n examples is known by how many of them were fixed and how many broken, so those two
@@ -82,16 +88,16 @@ def paired_together(parts: Sequence[tuple[float, Judged]], seed: int = 0, draws:
     at_least("paired", draws=(draws, 1))
     rng, moved = np.random.default_rng(seed), np.zeros(draws)
     for weight, pair in parts:
-        n, fixed, broken = len(pair.before), pair.fixed, pair.broken
+        n, fixed, broken = len(pair), pair.fixed, pair.broken
         if n:
             drawn = rng.multinomial(n, np.array([fixed, broken, n - fixed - broken]) / n, draws)
             moved += weight * (drawn[:, 0] - drawn[:, 1]) / n
     return np.percentile(moved, [2.5, 97.5]).tolist()
 
 
-def interval_together(parts: Sequence[tuple[float, Judged]]) -> list[float]:
+def interval_together(parts: Sequence[tuple[float, BeforeAfter]]) -> list[float]:
     """Wilson's interval of a share that is mixed of several sets: as of so many examples as would err as much."""
-    shares = [(weight, float(pair.after.mean()), len(pair.after)) for weight, pair in parts]
+    shares = [(weight, float(pair.after.mean()), len(pair)) for weight, pair in parts]
     share = sum(weight * p for weight, p, _ in shares)
     variance = sum(weight**2 * p * (1 - p) / n for weight, p, n in shares)
     n = share * (1 - share) / variance if variance else sum(n for *_, n in shares)
@@ -125,9 +131,9 @@ def by_label(names: np.ndarray, before: np.ndarray, after: np.ndarray) -> dict[s
     """Each name's examples before and after, with the exact McNemar test of fixed against broken."""
     rows = {}
     for name in np.unique(names):
-        pair = Judged(before[names == name], after[names == name])
+        pair = BeforeAfter(before[names == name], after[names == name])
         counts = {"fixed": pair.fixed, "broken": pair.broken, "p_value": mcnemar(pair.fixed, pair.broken)}
-        rows[str(name)] = {"n": len(pair.before), **pair.summary, **counts}
+        rows[str(name)] = {"n": len(pair), **pair.summary, **counts}
     return rows
 
 

@@ -27,13 +27,23 @@ RESIDENT = 4 * 2**30  # bytes of data kept on an accelerator; more is sent batch
 
 def prepare(model: Any, likelihood: Any, device: Any, batch_size: int, **sets: Any) -> dict[str, Factor]:
     """A factor for each set that is not None, by name. The model may be anything `module_of` opens."""
+    return factors(network_of(model, likelihood, device), batch_size, **sets)
+
+
+def network_of(model: Any, likelihood: Any, device: Any) -> Network:
+    """A private copy of the model."""
+    opened = module_of(model, likelihood)
+    return replace(Network.of(opened.module, as_likelihood(opened.likelihood), device), opened=opened)
+
+
+def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]:
+    """A factor for each set that is not None, by name. The first set says what classes and columns the others have."""
     if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
         raise BadInput(f"batch_size is {batch_size!r}; batch_size; give a whole number of 1 or more")
     if sets.get("train", ...) is None:
         raise BadInput("there is nothing; train; give labelled examples")
-    opened = module_of(model, likelihood)
-    network = replace(Network.of(opened.module, as_likelihood(opened.likelihood), device), opened=opened)
-    accepts = set(inspect.signature(opened.innermost.forward).parameters)
+    innermost = network.module if network.opened is None else network.opened.innermost
+    accepts = set(inspect.signature(innermost.forward).parameters)
     given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}
     given = {name: _same_classes(data, next(iter(given.values()))) for name, data in given.items()}
     first = next(iter(given.values()))
@@ -101,7 +111,7 @@ def _warn_of_probabilities(network: Network, data: Examples) -> None:
         warnings.warn(
             "the model's outputs look like probabilities; logits are expected, so take its last softmax away "
             "or pass a likelihood that takes the logarithm itself",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -11,7 +11,7 @@ from amends.errors import BadInput
 from amends.export.kept import Kept
 from amends.runs.run import DONE, Run
 from amends.tables.frames import COLUMNS
-from amends.workflow.store import read_identified
+from amends.workflow.checkpoint import IDENTIFIED, read_identified
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,8 @@ def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
 
 def scores(run: Run) -> np.ndarray | None:
     """One score for each of train; None where groups were repaired one after the other."""
-    return read_identified(run).scores if (run.folder / "identified").is_dir() else None
+    folder = run.folder / IDENTIFIED
+    return read_identified(folder).scores if folder.is_dir() else None
 
 
 def placed(run: Run, frame: pd.DataFrame) -> np.ndarray:

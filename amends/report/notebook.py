@@ -31,7 +31,7 @@ def repair_html(result: Repair) -> str:
 
     frame, m = result.causes.head(SHOWN), result.metrics
     failures = result.given["failures"].examples
-    seen = looks_of(result.rounds[0].found, frame, failures, after=result.after)
+    seen = looks_of(result.rounds[0].search.influence, frame, failures, after=result.after)
     run = _as_run(frame, seen, len(result.causes), m)
     parts = [
         outcome.verdict(m, "h3"), outcome.figures(m, len(result.influence)), outcome.warnings(m["warnings"], "h4"),

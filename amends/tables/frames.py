@@ -14,12 +14,12 @@ from amends.evaluation.predictions import groups, labels, predicted
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.likelihoods import probability
-from amends.likelihoods.tokens import NONE
+from amends.likelihoods.tokens import NOT_ASKED
 from amends.nearness.conflicts import conflicts
 
 if TYPE_CHECKING:
-    from amends.algorithm.cut import Cut
     from amends.algorithm.identify import Influence
+    from amends.algorithm.split import Split
 
 COLUMNS = [
     "id", "index", "rank", "score", "given", "predicted", "predicted_after", "p_given", "p_given_after",
@@ -75,14 +75,14 @@ def causes_frame(
     return _beside(frame, own, COLUMNS)
 
 
-def failures_frame(failed: Factor, cut: Cut, suspects: np.ndarray, after: Params | None = None) -> pd.DataFrame:
+def failures_frame(failed: Factor, split: Split, suspects: np.ndarray, after: Params | None = None) -> pd.DataFrame:
     """The failures as they were given: which were searched with and which judge, and their groups; with the repaired
     weights, what the model says of them. Without these only what was read when they were split is told."""
     every, names = np.arange(len(failed)), failed.examples.names()
     part = np.full(len(failed), "", dtype=object)
-    part[cut.query], part[np.concatenate([cut.holdout, cut.others])] = "query", "holdout"
+    part[split.query], part[np.concatenate([split.holdout, split.other_groups])] = "query", "holdout"
     frame = pd.DataFrame({
-        "id": every if names is None else names, "index": every, "part": part, "group": cut.named,
+        "id": every if names is None else names, "index": every, "part": part, "group": split.group,
         "suspect": np.where(np.isin(every, suspects), "yes", ""),
     })  # fmt: skip
     if after is not None:
@@ -107,7 +107,7 @@ def _values(array: np.ndarray) -> list | np.ndarray:
     """One entry a row: numbers as they are, vectors as lists, of sequences the tokens that are asked."""
     if array.ndim == 1:
         return array
-    if array.ndim == 2 and array.dtype.kind == "i" and (array == NONE).any():
-        return [row[row != NONE].tolist() for row in array]
+    if array.ndim == 2 and array.dtype.kind == "i" and (array == NOT_ASKED).any():
+        return [row[row != NOT_ASKED].tolist() for row in array]
     flat = array.reshape(len(array), array[:1].size)
     return flat[:, 0] if flat.shape[1] == 1 else flat.tolist()

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from amends.algorithm.choose import BESIDE
-from amends.algorithm.cut import cuts
-from amends.algorithm.rounds import check_options
+from amends.algorithm.problem import Problem
 from amends.committee.decide import LESS, MOST, SHOWN
 from amends.config.read import Config
 from amends.data.inputs import Inputs, leaves
@@ -24,7 +23,7 @@ from amends.editors.climb import Adam
 from amends.evaluation.predictions import groups
 from amends.evidence.factor import Factor
 from amends.evidence.params import LARGE, count
-from amends.evidence.prepare import entry, prepare
+from amends.evidence.prepare import entry
 from amends.methods import Default
 from amends.workflow.job import Job
 
@@ -39,24 +38,17 @@ STEPS = 8  # of fine-tuning, made to see how long one takes
 @entry
 def checked(job: Job) -> dict[str, Any]:
     """Everything `amends check` prints; BadInput where model and data do not fit."""
-    asked = job.repairing  # methods and options are checked there
-    given = prepare(job.loaded.model, job.likelihood, job.config.repair("device"),
-                    job.config.repair("batch_size"), **job.sets)  # fmt: skip
-    train, failed = given["train"], given["failures"]
-    network = train.network
-    check_options(asked, len(train))
-    cuts(given, asked["group_by"], asked["holdout"], asked["seed"])
-    batch = train[: min(len(train), train.batch)]
+    given, train = job.given, job.given["train"]
+    Problem.of(given, job.options)  # raises where a repair would
+    network, batch = train.network, train[: min(len(train), train.batch)]
     forward, backward = _seconds(batch)
-    named = groups(failed)
-    names, counts = np.unique(named.astype(str), return_counts=True)
-    everything = sum(p.numel() for p in network.module.parameters())
+    names, counts = np.unique(groups(given["failures"]).astype(str), return_counts=True)
     return {
         "model": type(job.loaded.model).__name__,
         "likelihood": type(network.likelihood).__name__,
         "device": str(network.device),
-        "parameters": everything,
-        "trainable": sum(p.numel() for p in network.params.values()),
+        "parameters": sum(p.numel() for p in network.module.parameters()),
+        "trainable": count(network.params),
         "sets": {
             name: {"n": len(f), "inputs": _shape(f.examples.x), "targets": _shape(f.examples.y)}
             for name, f in given.items()

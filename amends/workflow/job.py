@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.algorithm.cut import Groups
-from amends.algorithm.verdict import Keep
+from amends.algorithm.options import Keep, Options, sets_to_keep
+from amends.algorithm.split import Groups
 from amends.config.read import Config
 from amends.data.failures import positions, select
 from amends.data.formats import guess
-from amends.data.hashes import set_hash, weights_hash
 from amends.data.read import read
 from amends.data.records import Records
 from amends.errors import BadInput
 from amends.evaluation.predictions import right
-from amends.evidence.prepare import prepare
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network
+from amends.evidence.prepare import factors, network_of
 from amends.likelihoods import Bernoulli, Categorical, Custom, Gaussian, Likelihood, Tokens
 from amends.methods import fine_tune, named
 from amends.models import Loaded, function_named, load
@@ -35,47 +36,31 @@ KINDS: dict[str, Callable[..., Likelihood]] = {
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A model, and what it gets wrong: ready for `amends.repair`."""
+    """A model, and what it gets wrong: ready for a repair. `records` are the sets as they were read, `given` the same
+    sets as evidence under one copy of the model."""
 
     config: Config
     loaded: Loaded
-    likelihood: Any
-    train: Records
-    failures: Records
-    remaining: Records | None
-    keep: dict[str, Records] = field(default_factory=dict)
+    records: Mapping[str, Records]
+    given: dict[str, Factor]
     notes: tuple[str, ...] = ()  # what a person should know before anything is computed
 
-    @property
-    def sets(self) -> dict[str, Records]:
-        """Every set, by the name it has in a run folder."""
-        given = {"train": self.train, "failures": self.failures, "remaining": self.remaining}
-        return {k: v for k, v in given.items() if v is not None} | {f"keep.{k}": v for k, v in self.keep.items()}
-
-    @property
-    def searching(self) -> dict[str, Any]:
-        """Arguments of the first half of a repair."""
-        c = self.config
-        method = named(c.repair("method"), c.repair("solver"), **(c.repair("method_options") or {}))
-        return {
-            "identify_with": method, "holdout": c.repair("holdout"), "group_by": self._groups,
-            "likelihood": self.likelihood, "seed": c.repair("seed"), "device": c.repair("device"),
-            "batch_size": c.repair("batch_size"),
-        }  # fmt: skip
-
-    @property
-    def repairing(self) -> dict[str, Any]:
-        """Arguments of a whole one."""
+    @cached_property
+    def options(self) -> Options:
+        """How the repair is to be done."""
         c = self.config
         top, share = c.repair("top"), c.repair("fraction")
-        return {
-            **self.searching, "treat_with": self._treatment, "learn": c.repair("learn"), "floor": c.repair("floor"),
-            "remove": top if share is None else float(share), "keep": {name: self._kept(name) for name in self.keep},
-        }  # fmt: skip
-
-    def _kept(self, name: str) -> Any:
-        least = self.config["keep"][name].get("least")
-        return self.keep[name] if least is None else Keep(self.keep[name], least)
+        return Options(
+            identify_with=named(c.repair("method"), c.repair("solver"), **(c.repair("method_options") or {})),
+            treat_with=self._treatment,
+            learn=c.repair("learn"),
+            remove=top if share is None else float(share),
+            holdout=c.repair("holdout"),
+            group_by=self._groups,
+            floor=c.repair("floor"),
+            seed=c.repair("seed"),
+            least=sets_to_keep(_kept(c))[1],
+        )
 
     @property
     def _treatment(self) -> Any:
@@ -83,10 +68,12 @@ class Job:
         name, options = c.repair("treat"), dict(c.repair("treat_options") or {})
         if c.repair("relabel"):
             if name not in ("default", "fine_tune"):
-                raise BadInput(f"relabel goes with fine_tune, not with {name}; {c.where_is('repair')}; take one away")
+                raise BadInput(
+                    f"{c.where_is('repair')} has relabel, which goes with fine_tune, not with {name}; drop one"
+                )
             return fine_tune(relabel=True, **options)
         if name == "default" and options:
-            raise BadInput(f"the default takes no treat_options; {c.where_is('repair')}; name a treatment")
+            raise BadInput(f"{c.where_is('repair')} has treat_options, but the default takes none; name a treatment")
         return named(name, c.repair("solver"), **options)
 
     @property
@@ -95,27 +82,33 @@ class Job:
         by, only = c.repair("group_by"), c.repair("group")
         if by is None or by == "clusters":
             return Groups(by, only)
-        if by not in self.failures.columns:
-            known = ", ".join(["clusters", *self.failures.columns])
-            raise BadInput(f"the failures have no column {by}; {c.where_is('repair')} group_by; there are {known}")
-        return Groups(self.failures.columns[by], only)
-
-    @cached_property
-    def hashes(self) -> dict[str, str]:
-        """sha256 of every set, and of the model's weights."""
-        found = {name: set_hash(data.x, data.y) for name, data in self.sets.items()}
-        return {**found, "model": weights_hash(self.loaded.model.state_dict())}
+        columns = self.records["failures"].columns
+        if by not in columns:
+            known = ", ".join(["clusters", *columns])
+            raise BadInput(f"{c.where_is('repair')} has group_by = {by!r}, which is no column of the failures; "
+                           f"choose from {known}")  # fmt: skip
+        return Groups(columns[by], only)
 
 
 def open_job(config: Config) -> Job:
     """Loads what the config names; where failures are not named, runs the model to find them."""
     loaded = _loaded(config)
-    likelihood = _likelihood(config, loaded)
+    network = network_of(loaded.model, _likelihood(config, loaded), config.repair("device"))
     train = _read(config, "train", loaded)
     held = {n: _read(config, n, loaded, train) for n in ("evaluation", "remaining") if "path" in config[n]}
-    keep = {n: _read(config, f"keep.{n}", loaded, train) for n in config.keep}
-    failures, remaining, notes = _failures(config, loaded, likelihood, train, held)
-    return Job(config, loaded, likelihood, train, failures, remaining, keep, tuple(notes))
+    keep = {f"keep.{n}": _read(config, f"keep.{n}", loaded, train) for n in config.keep}
+    failures, remaining, notes = _failures(config, network, loaded, train, held)
+    records = {"train": train, "failures": failures, "remaining": remaining, **keep}
+    records = {name: data for name, data in records.items() if data is not None}
+    given = factors(network, config.repair("batch_size"), **records)
+    names = dict(zip(keep, sets_to_keep(_kept(config))[0], strict=True))  # as a repair in Python would name them
+    return Job(config, loaded, records, {names.get(name, name): data for name, data in given.items()}, tuple(notes))
+
+
+def _kept(config: Config) -> dict[str, Any]:
+    """For the sets to keep, by their names in the config: None, or the accuracy each must end with."""
+    least = {name: config["keep"][name].get("least") for name in config.keep}
+    return {name: None if low is None else Keep(None, low) for name, low in least.items()}
 
 
 def _loaded(config: Config) -> Loaded:
@@ -157,51 +150,47 @@ def _arguments(config: Config, table: str, loaded: Loaded, classes: tuple[str, .
 
 
 def _failures(
-    config: Config, loaded: Loaded, likelihood: Any, train: Records, held: dict[str, Records]
+    config: Config, network: Network, loaded: Loaded, train: Records, held: dict[str, Records]
 ) -> tuple[Records, Records | None, list[str]]:
-    keys, notes = config["failures"], []
-    if "path" in keys:
-        failures = _read(config, "failures", loaded, train)
-        already = int(_right(config, loaded, likelihood, "failures", failures).sum())
-        if already:
-            notes.append(_already(already, len(failures)))
-        remaining, pool = held.get("remaining"), held.get("evaluation")
-        if remaining is None and pool is not None:
-            rest = np.flatnonzero(_right(config, loaded, likelihood, "evaluation", pool))
-            remaining = select(pool, rest) if len(rest) else None
-        return failures, remaining, notes
+    """The failures and what remains, as named or found by running the model; and what to say about them."""
+    named = config["failures"]
+    if "path" in named:
+        failures, pool = _read(config, "failures", loaded, train), held.get("evaluation")
+        rest = held.get("remaining")
+        if rest is None and pool is not None:
+            rest = _some(pool, np.flatnonzero(_right(config, network, "evaluation", pool)))
+        return failures, rest, _already(int(_right(config, network, "failures", failures).sum()), len(failures))
     pool = held["evaluation"]
-    fine = _right(config, loaded, likelihood, "evaluation", pool)
-    if "ids" in keys or "indices" in keys:
-        chosen = keys["indices"] if "indices" in keys else config.folder / keys["ids"]
-        at = positions(pool, chosen, config.where_is("failures"))
-        already = int(fine[at].sum())
-        if already:
-            notes.append(_already(already, len(at)))
+    fine = _right(config, network, "evaluation", pool)
+    if "ids" in named or "indices" in named:
+        which = named["indices"] if "indices" in named else config.folder / named["ids"]
+        at = positions(pool, which, config.where_is("failures"))
     else:
         at = np.flatnonzero(~fine)
-        if not len(at):
-            raise BadInput(
-                f"the model gets all {len(fine)} right, there is nothing to repair; {config.where_is('evaluation')}; "
-                "give examples it fails on"
-            )
-    rest = np.setdiff1d(np.flatnonzero(fine), at)
-    remaining = held.get("remaining") or (select(pool, rest) if len(rest) else None)
+    if not len(at):
+        raise BadInput(
+            f"the model gets all {len(fine)} examples of {config.where_is('evaluation')} right, so there is nothing to "
+            "repair; give examples it fails on"
+        )
     failures = select(pool, at)
-    return replace(failures, columns={"row": at, **failures.columns}), remaining, notes
+    failures = replace(failures, columns={"row": at, **failures.columns})
+    rest = held.get("remaining") or _some(pool, np.setdiff1d(np.flatnonzero(fine), at))
+    return failures, rest, _already(int(fine[at].sum()), len(at))
 
 
-def _already(right: int, named: int) -> str:
-    return f"{right} of the {named} failures named are predicted right by this model"
+def _some(pool: Records, at: np.ndarray) -> Records | None:
+    return select(pool, at) if len(at) else None
 
 
-def _right(config: Config, loaded: Loaded, likelihood: Any, name: str, data: Records) -> np.ndarray:
+def _already(right: int, named: int) -> list[str]:
+    return [f"the model gets {right} of the {named} failures right already"] if right else []
+
+
+def _right(config: Config, network: Network, name: str, data: Records) -> np.ndarray:
     """Whether the model is right about each of a set."""
-    given = prepare(
-        loaded.model, likelihood, config.repair("device"), config.repair("batch_size"), **{name: data}
-    )[name]  # fmt: skip
+    given = factors(network, config.repair("batch_size"), **{name: data})[name]
     with torch.no_grad():
-        return right(given, given.network.params)
+        return right(given, network.params)
 
 
 def _likelihood(config: Config, loaded: Loaded) -> Any:

@@ -1,9 +1,9 @@
-"""The whole of Algorithm 1, and the choices a user should not have to make."""
+"""`amends.repair`: the whole of Algorithm 1, with every choice made for the user, and what it hands back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,31 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import nn
 
-from amends.algorithm.choose import alike
 from amends.algorithm.curve import CurvePoint, share
-from amends.algorithm.cut import Cut, Groups, cuts
-from amends.algorithm.identify import Identified, Influence, identified
-from amends.algorithm.rounds import (
-    Plan,
-    Round,
-    least_of,
-    loss_allowed,
-    others,
-    removal,
-    suspects_of,
-    together,
-    treatment_of,
-)
-from amends.algorithm.verdict import TELLING, Keep
+from amends.algorithm.identify import Identified, Influence
+from amends.algorithm.options import Options, sets_to_keep
+from amends.algorithm.problem import Problem
+from amends.algorithm.rounds import Round, gone_in, together
+from amends.algorithm.split import Split
+from amends.algorithm.verdict import TELLING
 from amends.editors import Relabel
-from amends.errors import BadInput
-from amends.evaluation.statistics import harmed
+from amends.evaluation.statistics import by_label, harmed
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
-from amends.evidence.prepare import entry, needed, prepare, whole
+from amends.evidence.prepare import entry, needed, prepare
 from amends.methods import Default, Method, Scorer
 from amends.nearness.neighbours import duplicates
 from amends.progress import Progress
+from amends.workflow.stages import stages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,18 +43,24 @@ class Repair:
 
     model: nn.Module
     metrics: dict[str, Any]
-    influence: Influence
     removed: np.ndarray
-    curve: tuple[CurvePoint, ...]
     after: Params
     rounds: tuple[Round, ...]
     given: dict[str, Factor]
-    cut: Cut  # which failures were searched with, and which judged
+    split: Split  # which failures were searched with, and which judged
     relabelled: bool = False  # whether the causes came back under another label
 
     @property
     def verdict(self) -> str:
         return self.metrics["verdict"]
+
+    @property
+    def influence(self) -> Influence:
+        return self.rounds[-1].search.influence
+
+    @property
+    def curve(self) -> tuple[CurvePoint, ...]:
+        return tuple(self.rounds[-1].points)
 
     @property
     def decision(self) -> str:
@@ -73,21 +70,14 @@ class Repair:
     @property
     def query_positions(self) -> np.ndarray:
         """Of the given failures, those that were searched with."""
-        return np.concatenate([r.query for r in self.rounds])
+        return np.concatenate([r.search.part.query for r in self.rounds])
 
     @cached_property
     def causes(self) -> pd.DataFrame:
         """The causes C, most harmful first; `conflicts_with` holds positions in the given failures."""
         import pandas as pd
 
-        from amends.tables.frames import causes_frame
-
-        frames = [
-            causes_frame(
-                r.found, r.removed, after=self.after, failure_groups=r.query_groups, failure_ids=r.query,
-                decision=self.decision,
-            ) for r in self.rounds
-        ]  # fmt: skip
+        frames = [r.search.rows(r.removed, self.after, self.decision) for r in self.rounds]
         some = [f for f in frames if len(f)] or frames[:1]
         frame = pd.concat(some, ignore_index=True)
         return frame.assign(rank=np.arange(1, len(frame) + 1))
@@ -156,144 +146,74 @@ def repair(
     other. `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold: within a point
     of what it was, or at least .95 with `Keep(data, .95)`.
     """
-    keep = (keep,) if isinstance(keep, Keep) else keep
-    sets = {f"keep[{name!r}]": k for name, k in (keep.items() if isinstance(keep, Mapping) else enumerate(keep))}
-    kept = {name: least_of(name, k) for name, k in sets.items()}
-    named = {name: k.data if isinstance(k, Keep) else k for name, k in sets.items()}
+    sets, least = sets_to_keep(keep)
+    asked = Options(identify_with, treat_with, learn, remove, holdout, group_by, floor, seed, least)
     given = prepare(
-        model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining, **named
+        model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining, **sets
     )
-    seed = whole(seed)
-    failed, start = given["failures"], given["train"].network.params
-    wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
-    cut, asked = cuts(given, wanted, holdout, seed)
-    taken = removal(remove, len(given["train"]), given["train"].examples.names())
-    loss_allowed(floor)
-    if len(asked) > 1 and isinstance(taken, np.ndarray):
-        raise BadInput("positions to remove, but several groups in turn; remove; repair one group, or give a count")
-    data = given["train"]
-    plan = Plan(
-        identify_with, *treatment_of(treat_with, learn, seed, len(data)), taken, floor, seed,
-        others(treat_with, seed, data),
-    )  # fmt: skip
-    if plan.learning and not alike(given["train"], failed):
-        raise BadInput("labels of train and of the failures are of two kinds; learn; give both in one, or learn=False")
-    rounds, theta, gone = [], start, np.zeros(0, dtype=np.int64)
+    problem = Problem.of(given, asked)
     with Progress.shown(progress) as shown:
-        for part in asked:
-            here = {k: replace(f, network=replace(f.network, params=theta)) for k, f in given.items()}
-            made = plan(here, kept, part, gone, shown, rounds[0].floors if rounds else None)
-            rounds.append(made.since(rounds, part.sets(given)) if rounds else made)
-            theta, gone = made.after, np.concatenate([gone, made.removed])
-    every = cut.only({name for r in rounds for name in r.groups} if wanted.only is not None else None)
-    sets = every.sets(given)
-    made = rounds[0] if len(rounds) == 1 else together(rounds, sets)
-    classes = sets.classes(start, theta)
+        rounds = [stage for stage in stages(problem, shown) if isinstance(stage, Round)]
+    return concluded(problem, rounds, model)
+
+
+def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
+    """The repaired model, judged as a whole; `model` is what the caller gave."""
+    given, split, start, theta = problem.given, problem.repaired(), problem.start, rounds[-1].after
+    whole = together(rounds, split.sets(given))
+    outcome, gone = whole.outcome, gone_in(rounds)
+    assert outcome is not None, "the last round is never read back from a folder"
+    metrics = outcome.metrics(problem.plan.seed)
+    for at, positions in (("fixed_at", split.holdout), ("broken_at", split.judge)):
+        metrics[at] = positions[metrics[at]].tolist()
+    classes = outcome.classes()
     worse = harmed(classes)
-    suspects = np.unique(np.concatenate([r.suspects for r in rounds]))
-    metrics = sets.metrics(start, theta, seed) | {
-        "p_value": made.p_value,
+    suspects = np.unique(np.concatenate([r.search.suspects for r in rounds]))
+    held_out = np.concatenate([split.holdout, split.other_groups])
+    metrics |= {
+        "p_value": whole.p_value,
         "removed": len(gone),
-        "verdict": made.verdict,
-        "reason": made.reason if not worse else f"{made.reason}; but of class {', '.join(worse)} less is right",
+        "verdict": whole.verdict,
+        "reason": whole.reason if not worse else f"{whole.reason}; accuracy on {_class(worse)} fell",
         "learned": any(r.learned for r in rounds),
-        "controls": made.controls,
-        "curve": [p.row() for p in made.points],
-        "groups": every.by_group(given, start, theta),
+        "controls": whole.controls,
+        "curve": [p.row() for p in whole.points],
+        "groups": by_label(split.group[held_out], outcome.failed.before, outcome.failed.after),
         "rounds": [r.row() for r in rounds],
         "classes": classes,
         "harmed": worse,
-        **sets.confusion(start, theta),
-        "calibration": sets.calibration(start, theta),
-        "keep": {name: {"before": share(given[name], start), "after": share(given[name], theta)} for name in kept},
+        **outcome.confusion(),
+        "calibration": outcome.calibration(),
+        "keep": {n: {"before": share(given[n], start), "after": share(given[n], theta)} for n in problem.plan.kept},
         "suspects": suspects.tolist(),
         "duplicates": duplicates(given["train"], gone),
-        "identified_with": [h.row() for h in made.found.heard],
-        "warnings": [*_warnings(every, "remaining" in given), *_of_suspects(suspects, len(every.query), failed)],
-        "seed": seed,
+        "identified_with": [h.row() for h in whole.search.influence.heard],
+        "warnings": [*_too_few(split, "remaining" in given), *suspect_labels(suspects, split, given["failures"])],
+        "seed": problem.plan.seed,
     }
-    for at, positions in (("fixed_at", every.holdout), ("broken_at", every.judge)):
-        metrics[at] = positions[metrics[at]].tolist()
     repaired = given["train"].network.module_with(theta, model)
-    return Repair(
-        repaired, metrics, made.found, gone, tuple(made.points), theta, tuple(rounds), given, every,
-        isinstance(plan.method.editor, Relabel),
-    )  # fmt: skip
+    relabelled = isinstance(problem.plan.method.editor, Relabel)
+    return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, relabelled)
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What the first half of a repair ends with: the influence of train on the failures searched with."""
-
-    influence: Influence
-    cut: Cut  # positions in the given failures and right examples
-    given: dict[str, Factor]
-    suspects: np.ndarray  # of the failures searched with, those whose own label looks wrong
-
-    @property
-    def query(self) -> np.ndarray:
-        """Positions in the given failures."""
-        return self.cut.query
-
-    @property
-    def warnings(self) -> list[str]:
-        """What a person should look at before anything is removed."""
-        return list(_of_suspects(self.suspects, len(self.query), self.given["failures"], "failures.csv"))
-
-    def frame(self) -> pd.DataFrame:
-        """All of train, most harmful first; `conflicts_with` holds positions in the given failures."""
-        from amends.tables.frames import causes_frame
-
-        order = np.argsort(-self.influence.scores, kind="stable")
-        groups = self.cut.named[self.query]
-        return causes_frame(self.influence, order, failure_groups=groups, failure_ids=self.query)
+def _class(names: Sequence[str]) -> str:
+    return f"class {names[0]}" if len(names) == 1 else f"classes {', '.join(names)}"
 
 
-@entry
-def search(
-    model: nn.Module,
-    train: Any,
-    failures: Any,
-    remaining: Any = None,
-    *,
-    identify_with: Method | Scorer | Default | ArrayLike | None = None,
-    holdout: float = 0.5,
-    group_by: Any = None,
-    likelihood: Any = None,
-    seed: int = 0,
-    device: Any = None,
-    batch_size: int = 256,
-    progress: bool | None = None,
-) -> Found:
-    """The first half of `repair` alone: what judges stays unread, so that a repair can go on from here
-    with `identify_with=found.influence.identified` and the same seed, holdout and groups."""
-    given = prepare(model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining)
-    wanted = group_by if isinstance(group_by, Groups) else Groups(group_by)
-    _, asked = cuts(given, wanted, holdout, whole(seed))
-    if len(asked) > 1:
-        raise BadInput("several groups are searched one after the other only in a repair; group_by; name one")
-    cut = asked[0]
-    guard = given["remaining"][cut.guard] if len(cut.guard) else None
-    with Progress.shown(progress) as shown:
-        found = identified(given["train"], given["failures"][cut.query], guard, identify_with, seed, shown)
-    return Found(found, cut, given, cut.query[suspects_of(found, guard)])
+def _too_few(split: Split, remaining: bool) -> Iterator[str]:
+    counts = {"failures": len(split.holdout)} | ({"right examples": len(split.judge)} if remaining else {})
+    for what, number in counts.items():
+        if number < TELLING:
+            yield f"only {number} {what} judge the repair, too few to be sure; give {2 * TELLING} or more"
 
 
-def _warnings(cut: Cut, remaining: bool) -> Iterator[str]:
-    holdout, right_ones = len(cut.holdout), len(cut.judge)
-    if holdout < TELLING:
-        yield f"{holdout} failures judge the repair, too few to be sure; failures; give {2 * TELLING} or more"
-    if remaining and right_ones < TELLING:
-        yield (
-            f"{right_ones} right examples judge what worked, too few to be sure; remaining; give {2 * TELLING} or more"
-        )
-
-
-def _of_suspects(suspects: np.ndarray, query: int, failed: Factor, where: str = "metrics['suspects']") -> Iterator[str]:
-    if len(suspects):
-        names = failed.examples.names()
-        known = "" if names is None else f" ({names[suspects[0]]})"
-        yield (
-            f"{len(suspects)} of the {query} failures searched with seem to have a wrong label themselves, "
-            f"failures[{suspects[0]}]{known} for one; {where}; mend or drop them, and look at the others too"
-        )
+def suspect_labels(suspects: np.ndarray, split: Split, failed: Factor, where: str = "metrics['suspects']") -> list[str]:
+    """A warning where failures searched with seem to have a wrong label themselves; `where` lists them."""
+    if not len(suspects):
+        return []
+    names = failed.examples.names()
+    known = "" if names is None else f" ({names[suspects[0]]})"
+    return [
+        f"{len(suspects)} of the {len(split.query)} failures searched with seem to have a wrong label themselves, "
+        f"failures[{suspects[0]}]{known} for one; {where} lists them; correct or drop them, and look at the others too"
+    ]

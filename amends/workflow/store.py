@@ -1,4 +1,4 @@
-"""What a run folder is filled with: a search, and the repair that goes on from it."""
+"""What a run folder is filled with: the first search, then the repair that went on from it."""
 
 from __future__ import annotations
 
@@ -14,26 +14,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from amends import __version__
-from amends.algorithm.identify import Identified
-from amends.committee.decide import Heard
+from amends.algorithm.problem import Problem
+from amends.algorithm.rounds import Search
 from amends.config.read import Config, absolute
 from amends.data.hashes import set_hash, weights_hash
-from amends.errors import RunMismatch
 from amends.evaluation.predictions import labels
 from amends.evidence.factor import Factor
 from amends.models import Loaded
 from amends.models.loaded import write_weights
 from amends.report.card import card
 from amends.report.page import report
-from amends.runs.disk import add_to_folder, locked, write_folder
-from amends.runs.run import DONE, GONE, IDENTIFIED, Run
-from amends.tables.frames import causes_frame, failures_frame
+from amends.runs.disk import write_folder
+from amends.runs.run import DONE, FORMAT, GONE, IDENTIFIED
+from amends.tables.frames import failures_frame
 from amends.tables.looks import looks_of
-from amends.workflow.repair import Found, Repair
+from amends.workflow.checkpoint import stage_folder, write_search
+from amends.workflow.repair import Repair
 
 HIGHER = "higher = more harmful"
 RULE = "the highest scores, as many as a curve over the failures searched with chose"
@@ -56,50 +54,57 @@ class Origin:
             "name": self.name, "state": state, "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "amends": __version__, "torch": torch.__version__, "numpy": np.__version__,
             "python": platform.python_version(), "device": str(network.device), "threads": torch.get_num_threads(),
-            "seed": self.seed, "rule": self.rule,
+            "seed": self.seed, "rule": self.rule, "format": FORMAT,
         }  # fmt: skip
         about: dict[str, Any] = {"run": run}
         if self.config is not None:
             run["folder"] = str(absolute(self.config).folder)
             about["config"] = {k: dict(v) for k, v in self.config.tables.items()}
         files = [] if self.loaded is None else [str(f) for f in self.loaded.files]
-        about["model"] = {"sha256": weights_hash(network.module.state_dict()), "files": files}
-        about["data"] = {
-            name: {"n": len(f), "sha256": set_hash(f.examples.x, f.examples.y)} for name, f in given.items()
-        }
+        known = hashes(given)
+        about["model"] = {"sha256": known.pop("model"), "files": files}
+        about["data"] = {name: {"n": len(given[name]), "sha256": value} for name, value in known.items()}
         return about
 
 
-def write_found(found: Found, given: Mapping[str, Factor], origin: Origin, folder: Path) -> None:
-    """A search: run.toml, identified/, causes.*, failures.csv, looks.json, report.html."""
-    frame = found.frame()
-    _identified(found.influence.identified, found.query, folder / "identified")
+def hashes(given: Mapping[str, Factor]) -> dict[str, str]:
+    """sha256 of every set, and of the model's weights."""
+    sets = {name: set_hash(f.examples.x, f.examples.y) for name, f in given.items()}
+    return {**sets, "model": weights_hash(given["train"].network.module.state_dict())}
+
+
+def write_first_search(problem: Problem, search: Search, origin: Origin, folder: Path) -> None:
+    """What a run folder holds before anything is treated: run.toml, the search, causes.*, failures.csv, looks.json,
+    report.html."""
+    given, frame = problem.given, search.frame()
+    write_search(search, folder / stage_folder(len(problem.parts), 0))
     _table(frame, folder)
-    failures_frame(given["failures"], found.cut, found.suspects).to_csv(folder / "failures.csv", index=False)
-    seen = looks_of(found.influence, frame, given["failures"].examples, _examples(given, "remaining"))
+    failures_frame(given["failures"], search.part, search.suspects).to_csv(folder / "failures.csv", index=False)
+    seen = looks_of(search.influence, frame, given["failures"].examples, _examples(given, "remaining"))
     _json(seen, folder / "looks.json")
     _toml(origin.about(IDENTIFIED, given), folder)
     _report(folder)
 
 
 def write_repair(
-    result: Repair, origin: Origin, folder: Path, earlier: pd.DataFrame | None = None, *, going_on: bool = False
+    result: Repair, origin: Origin, folder: Path, earlier: pd.DataFrame | None = None, *, searched: bool = False
 ) -> None:
-    """Everything; the search itself is left out when `going_on` from one. `earlier` is the table of a search
-    as a person left it: their decisions stay."""
-    metrics, first = result.metrics, result.rounds[0]
+    """Everything, but for the searches where the run folder has them already. `earlier` is the table of a search as a
+    person left it: their decisions stay."""
+    metrics, first = result.metrics, result.rounds[0].search
     frame = result.causes if earlier is None else _decided(result, earlier)
     _table(frame, folder)
     suspects = np.array(metrics["suspects"], dtype=int)
-    told = failures_frame(result.given["failures"], result.cut, suspects, result.after)
-    told.to_csv(folder / "failures.csv", index=False)
+    failures = failures_frame(result.given["failures"], result.split, suspects, result.after)
+    failures.to_csv(folder / "failures.csv", index=False)
     _json(metrics, folder / "metrics.json")
     write_rows(metrics["curve"], folder / "curve.csv")
-    if not going_on and len(result.rounds) == 1:
-        _identified(first.found.identified, first.query, folder / "identified")
-    failures, remaining = result.given["failures"].examples, _examples(result.given, "remaining")
+    for number, ended in enumerate(() if searched else result.rounds):
+        write_search(ended.search, folder / stage_folder(len(result.rounds), number))
+    failed, remaining = result.given["failures"].examples, _examples(result.given, "remaining")
     shown = frame.loc[frame["decision"].isin(GONE)] if metrics["removed"] else frame
-    _json(looks_of(first.found, shown, failures, remaining, metrics=metrics, after=result.after), folder / "looks.json")
+    seen = looks_of(first.influence, shown, failed, remaining, metrics=metrics, after=result.after)
+    _json(seen, folder / "looks.json")
     (folder / "repaired").mkdir()
     write = write_weights if origin.loaded is None else origin.loaded.write
     write(result.model, folder / "repaired")
@@ -116,45 +121,10 @@ def save_repair(result: Repair, folder: Any) -> Path:
     return write_folder(folder, lambda made: write_repair(result, origin, made))
 
 
-def go_on(run: Run, result: Repair, origin: Origin, earlier: pd.DataFrame | None) -> None:
-    """Into the folder of the search it goes on from."""
-    with locked(run.folder):
-        add_to_folder(run.folder, lambda made: write_repair(result, origin, made, earlier, going_on=True))
-
-
-def read_identified(run: Run) -> Identified:
-    """What a search found, without model and data."""
-    folder = run.folder / "identified"
-    try:
-        with np.load(folder / "scores.npz", allow_pickle=False) as kept:
-            arrays = {name: kept[name] for name in kept.files}
-        heard = tuple(Heard(**row) for row in json.loads((folder / "heard.json").read_text(encoding="utf-8")))
-        path = folder / "edited.safetensors"
-        edited = load_file(path) if path.exists() else None
-        return Identified(arrays["scores"], arrays["raw"], arrays["before"], edited, heard, arrays.get("unseen"))
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as e:
-        raise RunMismatch(f"damaged ({' '.join(str(e).split())}); {folder}; make the run again") from None
-
-
-def _identified(found: Identified, query: np.ndarray, folder: Path) -> None:
-    folder.mkdir()
-    arrays = {"scores": found.scores, "raw": found.raw, "before": found.before, "query": query}
-    if found.unseen is not None:
-        arrays["unseen"] = found.unseen
-    np.savez(folder / "scores.npz", allow_pickle=False, **arrays)
-    if found.edited is not None:
-        save_file({k: v.detach().cpu().contiguous().clone() for k, v in found.edited.items()},
-                  folder / "edited.safetensors")  # fmt: skip
-    _json([h.row() for h in found.heard], folder / "heard.json")
-
-
 def _decided(result: Repair, earlier: pd.DataFrame) -> pd.DataFrame:
     """All of train after the repair: decisions people made stay, and what was removed says so."""
-    first = result.rounds[0]
-    order = np.argsort(-first.found.scores, kind="stable")
-    frame = causes_frame(
-        first.found, order, after=result.after, failure_groups=first.query_groups, failure_ids=first.query
-    )
+    first = result.rounds[0].search
+    frame = first.rows(np.argsort(-first.influence.scores, kind="stable"), result.after)
     said = earlier.drop_duplicates("index").set_index("index")
     decision = said["decision"].reindex(frame["index"]).fillna("").to_numpy(dtype=object)
     decision[(decision == "") & np.isin(frame["index"], result.removed)] = result.decision

@@ -1,0 +1,104 @@
+"""What a caller may ask of a repair, checked before anything is computed."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from amends.algorithm.selection import fraction, indices, top
+from amends.errors import BadInput
+from amends.evidence.factor import Factor
+from amends.evidence.params import LARGE, count
+from amends.methods import Default, Method
+
+
+@dataclass(frozen=True, eq=False)
+class Keep:
+    """For `keep`: a labelled set, and the `least` share of it that must be right in the end."""
+
+    data: Any
+    least: float
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """How a repair is to be done, in the words of `amends.repair`. `least` has the names of the sets to keep, and the
+    accuracy each must end with where the user says."""
+
+    identify_with: Any = None
+    treat_with: Any = None
+    learn: bool | None = None
+    remove: Any = None
+    holdout: float = 0.5
+    group_by: Any = None
+    floor: float | None = None
+    seed: int = 0
+    least: Mapping[str, float | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.learn not in (None, True, False):
+            raise BadInput(f"learn is {self.learn!r}; pass True, False, or None to let the evidence decide")
+        if self.floor is not None and not _is_share(self.floor):
+            raise BadInput(f"floor is {self.floor!r}; pass the share of remaining that may be lost, 0 to 1")
+
+
+def sets_to_keep(keep: Any) -> tuple[dict[str, Any], dict[str, float | None]]:
+    """Further labelled sets by the names messages use, and the accuracy each must end with where the user says."""
+    keep = (keep,) if isinstance(keep, Keep) else keep
+    given = {f"keep[{name!r}]": k for name, k in (keep.items() if isinstance(keep, Mapping) else enumerate(keep))}
+    for name, k in given.items():
+        if isinstance(k, Keep) and not _is_share(k.least):
+            raise BadInput(f"{name} has least={k.least!r}; pass the share that must be right, 0 to 1")
+    sets = {name: k.data if isinstance(k, Keep) else k for name, k in given.items()}
+    return sets, {name: float(k.least) if isinstance(k, Keep) else None for name, k in given.items()}
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and 0 <= float(value) <= 1
+
+
+def removal(remove: Any, size: int, names: np.ndarray | None = None) -> int | np.ndarray | None:
+    """A count, a share of train, the positions themselves, or None to let the curve decide."""
+    if remove is None:
+        return None
+    if isinstance(remove, numbers.Real) and not isinstance(remove, bool):
+        whole = isinstance(remove, numbers.Integral)
+        gone = len(top(np.zeros(size), int(remove)) if whole else fraction(np.zeros(size), float(remove)))
+        if gone == size:
+            raise BadInput(f"remove is {remove!r}, which is all of train; leave something to learn from")
+        return gone
+    if (isinstance(remove, Sequence | np.ndarray) and not isinstance(remove, str)) or hasattr(remove, "__array__"):
+        return indices(remove, size, names)
+    raise BadInput(f"remove is {remove!r}; pass a count, a share of train, positions in train, or None")
+
+
+def treatment(given: Any, learn: bool | None, seed: int, examples: int) -> tuple[Method, bool | None]:
+    """The treatment that only forgets, with which the curve is drawn, and whether to learn from the query
+    once that is done: yes, no, or None for only if what worked still works."""
+    ours = given is None or isinstance(given, Default)
+    method = given
+    if given is None or isinstance(given, Default):
+        method = (given or Default()).treating(seed, examples)
+    if not isinstance(method, Method):
+        raise BadInput(f"treat_with is {given!r}; pass a method that treats, for example amends.methods.newton()")
+    if not method.forget:  # there is nothing but learning in it
+        return method if learn is None else method._replace(learn=bool(learn)), False
+    wanted = learn if learn is not None or ours else method.learn
+    return method._replace(learn=False), None if wanted is None else bool(wanted)
+
+
+def alternatives(given: Any, seed: int, train: Factor) -> tuple[Method, ...]:
+    """What our own treatment is chosen from beside the usual one."""
+    if not (given is None or isinstance(given, Default)):
+        return ()
+    return (given or Default()).otherwise(seed, len(train), count(train.network.params) >= LARGE)
+
+
+def alike(a: Factor, b: Factor) -> bool:
+    """Whether targets are of one kind, so that the two can be learned together."""
+    y, z = a.examples.y, b.examples.y
+    return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()

@@ -1,0 +1,68 @@
+"""A repair as it was asked for: evidence, how it is split, and how its rounds are done; checked as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from amends.algorithm.identify import Identified
+from amends.algorithm.options import Options, alike, alternatives, removal, treatment
+from amends.algorithm.rounds import Plan, Round, Search
+from amends.algorithm.split import Groups, Split, split_of
+from amends.errors import BadInput
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
+from amends.evidence.prepare import whole
+from amends.progress import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """`parts` of the split are repaired one after the other, each from where the one before it ended."""
+
+    given: dict[str, Factor]
+    split: Split
+    parts: tuple[Split, ...]
+    plan: Plan
+
+    @classmethod
+    def of(cls, given: dict[str, Factor], asked: Options) -> Problem:
+        train, seed = given["train"], whole(asked.seed)
+        groups = asked.group_by if isinstance(asked.group_by, Groups) else Groups(asked.group_by)
+        split, parts = split_of(given, groups, asked.holdout, seed)
+        remove = removal(asked.remove, len(train), train.examples.names())
+        if len(parts) > 1 and isinstance(remove, np.ndarray):
+            raise BadInput("remove holds positions, but several groups are repaired; repair one, or pass a count")
+        method, learning = treatment(asked.treat_with, asked.learn, seed, len(train))
+        if learning and not alike(train, given["failures"]):
+            raise BadInput("learn is True, but train and failures have labels of two kinds; pass one kind, or False")
+        others = alternatives(asked.treat_with, seed, train)
+        plan = Plan(asked.identify_with, method, learning, remove, asked.floor, seed, others, asked.least)
+        return cls(given, split, tuple(parts), plan)
+
+    @property
+    def start(self) -> Params:
+        """The weights of the model handed in."""
+        return self.given["train"].network.params
+
+    def _from(self, before: Sequence[Round]) -> dict[str, Factor]:
+        """The evidence under the weights that the rounds before ended with."""
+        theta = before[-1].after if before else self.start
+        return {name: replace(f, network=replace(f.network, params=theta)) for name, f in self.given.items()}
+
+    def search(self, before: Sequence[Round], shown: Progress, known: Identified | None = None) -> Search:
+        """The first half of the next round; where its scores are `known`, nothing is computed."""
+        return self.plan.search(self._from(before), self.parts[len(before)], shown, known)
+
+    def treat(self, search: Search, before: Sequence[Round], shown: Progress) -> Round:
+        """Its second half."""
+        made = self.plan.treat(self._from(before), search, before, shown)
+        return made.since(before, search.part.sets(self.given)) if before else made
+
+    def repaired(self) -> Split:
+        """The split with the failures of all groups that were asked for."""
+        if len(self.parts) == 1:
+            return self.parts[0]
+        return self.split.only({name for part in self.parts for name in part.names})

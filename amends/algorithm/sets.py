@@ -1,0 +1,195 @@
+"""The sets a repair is measured on, and a model on them before and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from amends.evaluation.predictions import class_targets, labels, right
+from amends.evaluation.statistics import (
+    BeforeAfter,
+    by_label,
+    calibration,
+    confusion,
+    interval,
+    interval_together,
+    mcnemar,
+    overall,
+    paired,
+    paired_together,
+)
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
+
+MOST_CLASSES = 100  # a table of more is no longer read
+
+
+@dataclass(frozen=True, eq=False)
+class Sets:
+    """Failures searched with (`query`) and judged with (`holdout`), those of `other_groups`, which are only shown, and
+    the right examples that judge (`remaining`); with how many failures and right examples the user gave."""
+
+    query: Factor
+    holdout: Factor
+    other_groups: Factor
+    remaining: Factor | None
+    failures: int
+    right_ones: int
+
+    @property
+    def share(self) -> float:
+        """Of the failures among all the user gave."""
+        return self.failures / (self.failures + self.right_ones)
+
+    @property
+    def judge(self) -> str:
+        """The name of the failures the verdict is about."""
+        return "holdout" if len(self.holdout) else "query"
+
+    @property
+    def judging(self) -> Factor:
+        """The failures the verdict is about."""
+        return getattr(self, self.judge)
+
+    @cached_property
+    def before(self) -> dict[str, np.ndarray]:
+        """What is right in each set with the weights the network came with, example by example."""
+        return {name: right(data, data.network.params) for name, data in self._by_name.items()}
+
+    @property
+    def _by_name(self) -> dict[str, Factor]:
+        sets = {"query": self.query, "holdout": self.holdout, "other_groups": self.other_groups}
+        return sets if self.remaining is None else {**sets, "remaining": self.remaining}
+
+    def outcome(self, theta: Params) -> Outcome:
+        return Outcome(self, theta)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The model with weights θ beside the model as it came. Each set is predicted once, when it is first asked for."""
+
+    sets: Sets
+    theta: Params
+
+    @property
+    def here(self) -> Params:
+        """θ where the network computes; the weights of a large model wait elsewhere, and are not kept there."""
+        device = self.sets.query.network.device
+        return {k: v.to(device) for k, v in self.theta.items()}
+
+    @cached_property
+    def query(self) -> BeforeAfter:
+        return self._of("query")
+
+    @cached_property
+    def holdout(self) -> BeforeAfter:
+        return self._of("holdout")
+
+    @cached_property
+    def other_groups(self) -> BeforeAfter:
+        return self._of("other_groups")
+
+    @cached_property
+    def remaining(self) -> BeforeAfter | None:
+        return None if self.sets.remaining is None else self._of("remaining")
+
+    def _of(self, name: str) -> BeforeAfter:
+        data, before = getattr(self.sets, name), self.sets.before[name]
+        return BeforeAfter(before, before if self.theta is data.network.params else right(data, self.here))
+
+    @property
+    def judging(self) -> BeforeAfter:
+        """The failures the verdict is about."""
+        return getattr(self, self.sets.judge)
+
+    @cached_property
+    def failed(self) -> BeforeAfter:
+        """All failures that were held out, those of other groups too."""
+        return self.holdout.then(self.other_groups)
+
+    @cached_property
+    def overall(self) -> dict[str, Any]:
+        """Failures and right examples in the proportion the user gave."""
+        return overall(self._all_failed, self.remaining, self.sets.share)
+
+    @property
+    def _all_failed(self) -> BeforeAfter:
+        return self.failed if len(self.failed) else self.query
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Accuracies before and after on every set, with its size."""
+        pairs = {"query": self.query, "holdout": self.holdout, "remaining": self.remaining}
+        accuracies = {name: None if pair is None else pair.summary for name, pair in pairs.items()}
+        return {**accuracies, "overall": self.overall}
+
+    def metrics(self, seed: int) -> dict[str, Any]:
+        """What metrics.json says of every set; `fixed_at` and `broken_at` are positions in holdout and remaining."""
+        rest = self.remaining
+        named = {"query": self.query, "holdout": self.holdout} | ({} if rest is None else {"remaining": rest})
+        named = {name: pair for name, pair in named.items() if len(pair)}
+        parts = [(1.0, self._all_failed)]
+        if rest is not None and len(rest):
+            parts = [(self.sets.share, self._all_failed), (1 - self.sets.share, rest)]
+        fixed, broken = (sum(n) for n in zip(*((p.fixed, p.broken) for _, p in parts), strict=True))
+        return {
+            **self.summary,
+            "fixed": self.holdout.fixed,
+            "newly_broken": 0 if rest is None else rest.broken,
+            "intervals": {name: interval(float(p.after.mean()), len(p)) for name, p in named.items()}
+            | {"overall": interval_together(parts)},
+            "changes": {name: paired(p.before, p.after, seed) for name, p in named.items()}
+            | {"overall": paired_together(parts, seed)},
+            "p_values": {name: mcnemar(p.fixed, p.broken) for name, p in named.items()}
+            | {"overall": mcnemar(fixed, broken)},
+            "fixed_at": np.flatnonzero(~self.holdout.before & self.holdout.after).tolist(),
+            "broken_at": [] if rest is None else np.flatnonzero(rest.before & ~rest.after).tolist(),
+        }
+
+    @cached_property
+    def _with_classes(self) -> list[tuple[Factor, BeforeAfter]]:
+        """What was judged, holdout and remaining, where its targets are classes; else nothing."""
+        sets = [(self.sets.holdout, self.holdout), (self.sets.other_groups, self.other_groups)]
+        if self.sets.remaining is not None and self.remaining is not None:
+            sets.append((self.sets.remaining, self.remaining))
+        sets = [(data, pair) for data, pair in sets if len(data)]
+        return sets if all(class_targets(data) for data, _ in sets) else []
+
+    def classes(self) -> dict[str, dict[str, Any]]:
+        """Every class of what was judged, holdout and remaining together; nothing where there are none."""
+        sets = self._with_classes
+        if not sets:
+            return {}
+        names = np.concatenate([labels(data) for data, _ in sets])
+        before, after = (np.concatenate([getattr(pair, k) for _, pair in sets]) for k in ("before", "after"))
+        return by_label(names, before, after)
+
+    def confusion(self) -> dict[str, Any]:
+        """Of what was judged, rows true and columns predicted; nothing where there are no classes or too many."""
+        sets = [data for data, _ in self._with_classes]
+        if not sets:
+            return {}
+        start = sets[0].network.params
+        count = sets[0].outputs(start).shape[-1]
+        if not 0 < count <= MOST_CLASSES:
+            return {}
+        names = list(sets[0].examples.classes)
+        before, after = (
+            np.asarray(sum(confusion(data, theta, count) for data in sets)).tolist() for theta in (start, self.here)
+        )
+        shown = names if len(names) == count else [str(k) for k in range(count)]
+        return {"confusion": {"classes": shown, "before": before, "after": after}}
+
+    def calibration(self) -> dict[str, Any] | None:
+        """Before and after, with failures and right examples in the proportion the user gave."""
+        s = self.sets
+        failed = s.holdout + s.other_groups if len(s.other_groups) else s.holdout
+        if s.remaining is None or not all(len(data) and class_targets(data) for data in (failed, s.remaining)):
+            return None
+        mixed = (s.failures / len(failed)) * failed + (s.right_ones / len(s.remaining)) * s.remaining
+        before, after = (calibration(mixed, theta) for theta in (mixed.network.params, self.here))
+        return None if before is None else {"before": before, "after": after}

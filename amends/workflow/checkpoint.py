@@ -1,0 +1,144 @@
+"""A stage of a repair as files, so that a repair that was stopped goes on from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from amends.algorithm.curve import NOTHING, CurvePoint, Fit
+from amends.algorithm.identify import Identified
+from amends.algorithm.problem import Problem
+from amends.algorithm.rounds import Round, Search
+from amends.algorithm.verdict import Floors
+from amends.committee.decide import Heard
+from amends.errors import RunMismatch
+from amends.evidence.params import Params
+from amends.progress import Progress
+from amends.runs.disk import add_to_folder
+
+T = TypeVar("T")
+IDENTIFIED, ROUNDS = "identified", "rounds"  # of a repair of one group; of several groups, one folder a round
+
+
+def stage_folder(rounds: int, number: int) -> Path:
+    """Where in a run folder the stages of one of its rounds are, counted from 0."""
+    return Path(IDENTIFIED) if rounds == 1 else Path(ROUNDS) / str(number + 1)
+
+
+def write_search(search: Search, folder: Path) -> None:
+    """scores.npz, heard.json and, where a method edits, edited.safetensors."""
+    folder.mkdir(parents=True)
+    known = search.influence.identified
+    arrays = {"scores": known.scores, "raw": known.raw, "before": known.before, "query": search.part.query}
+    if known.unseen is not None:
+        arrays["unseen"] = known.unseen
+    np.savez(folder / "scores.npz", allow_pickle=False, **arrays)
+    if known.edited is not None:
+        _weights(known.edited, folder / "edited.safetensors")
+    (folder / "heard.json").write_text(_json([h.row() for h in known.heard]), encoding="utf-8")
+
+
+def read_identified(folder: Path) -> Identified:
+    """What a search found, without model and data."""
+    return _read(folder, _identified)
+
+
+def _identified(folder: Path) -> Identified:
+    with np.load(folder / "scores.npz", allow_pickle=False) as kept:
+        arrays = {name: kept[name] for name in kept.files}
+    heard = tuple(Heard(**row) for row in json.loads((folder / "heard.json").read_text(encoding="utf-8")))
+    path = folder / "edited.safetensors"
+    edited = load_file(path) if path.exists() else None
+    return Identified(arrays["scores"], arrays["raw"], arrays["before"], edited, heard, arrays.get("unseen"))
+
+
+def store_round(ended: Round, run: Path, number: int) -> None:
+    """Into the folder of its search: all that the rounds after it need to know."""
+
+    def fill(made: Path) -> None:
+        folder = made / str(number + 1)
+        write_search(ended.search, folder)
+        control = ended.points[0].fits[0]
+        said = {
+            **ended.row(), "removed": ended.removed.tolist(), "controls": ended.controls,
+            "floors": asdict(ended.floors),
+            "control": {k: getattr(control, k) for k in ("query", "guard", "kept", "holdout", "remaining")},
+        }  # fmt: skip
+        (folder / "round.json").write_text(_json(said), encoding="utf-8")
+        _weights(ended.after, folder / "weights.safetensors")
+        _weights(control.theta, folder / "control.safetensors")
+
+    add_to_folder(run / ROUNDS, fill)
+
+
+def store_search(search: Search, run: Path, number: int) -> None:
+    """The search of a later round, beside what the rounds before it left."""
+    add_to_folder(run / ROUNDS, lambda made: write_search(search, made / str(number + 1)))
+
+
+def drop_rounds(run: Path) -> None:
+    """Once the repair is written nothing goes on from them; what their searches found stays."""
+    for name in ("round.json", "weights.safetensors", "control.safetensors"):
+        for path in (run / ROUNDS).glob(f"*/{name}"):
+            path.unlink()
+
+
+def read_stages(problem: Problem, run: Path) -> tuple[list[Round], Identified | None]:
+    """The rounds that have ended, and what the search of the next one identified, as far as a run folder has them."""
+    rounds: list[Round] = []
+    for number in range(len(problem.parts)):
+        folder = run / stage_folder(len(problem.parts), number)
+        if not (folder / "scores.npz").exists():
+            return rounds, None
+        known = read_identified(folder)
+        if not (folder / "round.json").exists():
+            return rounds, known
+        search = problem.search(rounds, Progress(), known)
+        rounds.append(_read(folder, lambda folder, search=search: _round(search, folder)))
+    return rounds, None
+
+
+def _round(search: Search, folder: Path) -> Round:
+    said = json.loads((folder / "round.json").read_text(encoding="utf-8"))
+    network = search.influence.train.network
+    after, control = (
+        network.weights({**network.params, **load_file(folder / f"{name}.safetensors")}, str(folder))
+        for name in ("weights", "control")
+    )
+    nothing = CurvePoint(NOTHING, 0, (Fit(control, **{**said["control"], "kept": tuple(said["control"]["kept"])}),))
+    floors: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said["floors"].items()}
+    return Round(
+        search=search,
+        points=[nothing],
+        floors=Floors(**floors),
+        after=after,
+        removed=np.array(said["removed"], dtype=np.int64),
+        verdict=said["verdict"],
+        reason=said["reason"],
+        p_value=said["p_value"],
+        learned=said["learned"],
+        controls=said["controls"],
+        fixed=(said["fixed"], said["n"]),
+    )
+
+
+def _read(folder: Path, reader: Callable[[Path], T]) -> T:
+    try:
+        return reader(folder)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as e:
+        raise RunMismatch(f"{folder} is damaged ({' '.join(str(e).split())}); make the run again") from None
+
+
+def _weights(theta: Params, path: Path) -> None:
+    save_file({k: v.detach().cpu().contiguous().clone() for k, v in theta.items()}, path)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,187 @@
+"""What the commands do: the stages of a repair, each written to the run folder as it ends."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from amends.algorithm.problem import Problem
+from amends.algorithm.rounds import Round, Search
+from amends.errors import BadInput, RunMismatch
+from amends.evidence.prepare import entry
+from amends.progress import Progress
+from amends.runs.disk import add_to_folder, locked, occupied, write_folder
+from amends.runs.run import DONE, GONE, Run
+from amends.workflow.checkpoint import IDENTIFIED, drop_rounds, read_stages, store_round, store_search
+from amends.workflow.job import Job
+from amends.workflow.repair import Repair, concluded, suspect_labels
+from amends.workflow.stages import stages
+from amends.workflow.store import RULE, Origin, hashes, write_first_search, write_repair, write_rows
+
+if TYPE_CHECKING:
+    pass
+
+FIRST_HALF = ("run.toml", IDENTIFIED, "causes.csv", "causes.parquet", "failures.csv")
+
+
+@entry
+def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list[str]]:
+    """The first stage, as a run folder a person can look through, and what to look at first."""
+    free(out)
+    problem = Problem.of(job.given, job.options)
+    if len(problem.parts) > 1:
+        raise BadInput("several groups are searched one after the other in amends repair; name one group to identify")
+    with Progress.shown(progress) as shown:
+        search = problem.search((), shown)
+    write_folder(out, lambda made: write_first_search(problem, search, _origin(job, out.name), made))
+    return Run.open(out), suspect_labels(search.suspects, search.part, job.given["failures"], "failures.csv")
+
+
+@entry
+def repair_into(job: Job, out: Path, progress: bool | None, picked: np.ndarray | None = None) -> Repair:
+    """Every stage, with what a person picked where that is given. One that was stopped goes on where it was, and
+    keeps the decisions it finds."""
+    problem = _problem(job, picked)  # all that was asked for is checked before anything is computed
+    if occupied(out):
+        resumable(out, job)
+    else:
+        free(out)
+    return _follow(problem, job, out, progress, picked)
+
+
+@entry
+def treat_into(run: Run, job: Job, picked: np.ndarray | None, out: Path | None, progress: bool | None) -> Repair:
+    """The stages after the search, with what a person picked or as many as the config says; into `out` where it is
+    given."""
+    if out is not None:
+        free(out)
+    elif run.state == DONE:
+        raise BadInput(f"{run.folder} is finished; name a new folder with -o to treat again from its scores")
+    run.same_as(hashes(job.given))
+    if out is not None:
+        write_folder(out, lambda made: _copied(run, made))
+        run = Run.open(out)
+    return _follow(_problem(job, picked), job, run.folder, progress, picked, whole=True)
+
+
+@entry
+def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
+    """How many to remove, with both controls, kept in the folder."""
+    run.same_as(hashes(job.given))
+    problem = Problem.of(job.given, replace(job.options, remove=None))
+    done, known = read_stages(problem, run.folder)
+    with Progress.shown(progress) as shown:
+        *_, last = stages(problem, shown, done, known)
+    assert isinstance(last, Round)
+    rows = [point.row() for point in last.points]
+    with locked(run.folder):
+        add_to_folder(run.folder, lambda made: write_rows(rows, made / "curve.csv"))
+    return rows
+
+
+def _problem(job: Job, picked: np.ndarray | None) -> Problem:
+    return Problem.of(job.given, job.options if picked is None else replace(job.options, remove=picked))
+
+
+def _follow(
+    problem: Problem, job: Job, folder: Path, progress: bool | None, picked: np.ndarray | None, whole: bool = False
+) -> Repair:
+    """From the last stage the folder has to the end. Its table of causes stays `whole`, or because somebody decided
+    something in it; otherwise the causes alone are left of it."""
+    done, known = read_stages(problem, folder) if occupied(folder) else ([], None)
+    rounds: list[Round] = list(done)
+    with Progress.shown(progress) as shown:
+        for stage in stages(problem, shown, done, known):
+            if isinstance(stage, Round):
+                rounds.append(stage)
+            _store(stage, problem, job, folder, len(rounds))
+    result = concluded(problem, rounds, job.loaded.model)
+    earlier = Run.open(folder).causes()
+    rule = RULE if picked is None else f"{len(picked)} examples picked by a person"
+    origin = replace(_origin(job, folder.name), rule=_rule(job, rule))
+    kept = earlier if whole or bool((earlier["decision"] != "").any()) else None
+    with locked(folder):
+        add_to_folder(folder, lambda made: write_repair(result, origin, made, kept, searched=True))
+        drop_rounds(folder)
+    return result
+
+
+def _store(stage: Search | Round, problem: Problem, job: Job, folder: Path, ended: int) -> None:
+    """So that the repair can go on from there; of the last round nothing, since the result is written next."""
+    if isinstance(stage, Search) and not ended:
+        write_folder(folder, lambda made: write_first_search(problem, stage, _origin(job, folder.name), made))
+    elif isinstance(stage, Search):
+        with locked(folder):
+            store_search(stage, folder, ended)
+    elif ended < len(problem.parts):
+        with locked(folder):
+            store_round(stage, folder, ended - 1)
+
+
+def free(out: Path) -> None:
+    """Known before anything is computed: nothing is in the way, and the folder can be written."""
+    if occupied(out):
+        raise BadInput(f"{out} exists; choose another folder with -o, or remove it with amends runs rm")
+    with locked(out):
+        pass
+
+
+def resumable(out: Path, job: Job) -> None:
+    """RunMismatch or BadInput unless it is an unfinished run of the same recipe."""
+    if not (out / "run.toml").exists():
+        raise RunMismatch(f"{out} holds something that is no run; choose another folder with -o")
+    run = Run.open(out)
+    if run.state == DONE:
+        raise BadInput(f"{out} is finished; choose another folder with -o, or remove it with amends runs rm")
+    if {k: dict(v) for k, v in job.config.tables.items()} != run.about.get("config"):
+        raise RunMismatch(f"{out} was begun with another config; give that one, or another folder with -o")
+    run.same_as(hashes(job.given))
+
+
+def approved(run: Run) -> np.ndarray:
+    """Positions a person decided to remove, in causes.csv."""
+    frame, path = run.causes(), run.folder / "causes.csv"
+    for i, said in enumerate(frame["decision"]):
+        if said not in ("", "keep", *GONE):
+            raise BadInput(
+                f"decision is {said!r} at index {frame['index'][i]} of {path}; write remove, keep, or nothing"
+            )
+    at = frame.loc[frame["decision"].isin(GONE), "index"].to_numpy()
+    if not len(at):
+        raise BadInput(f"{path} approves nothing; write remove into the column decision of what is to go")
+    return at
+
+
+def next_free(stem: str, folder: Path = Path("runs")) -> Path:
+    """runs/repair-1, or the first number that is not taken."""
+    return next(p for k in range(1, 10**6) if not (p := folder / f"{stem}-{k}").exists())
+
+
+def _origin(job: Job, name: str) -> Origin:
+    return Origin(name, job.config.repair("seed"), job.config, job.loaded, _rule(job, RULE))
+
+
+def _rule(job: Job, rule: str) -> str:
+    top, share, method = (job.config.repair(k) for k in ("top", "fraction", "method"))
+    if rule == RULE and top is not None:
+        rule = f"the {top} highest scores"
+    elif rule == RULE and share is not None:
+        rule = f"the highest scores, {share:.1%} of train"
+    return f"{rule}; found by the method {method}"
+
+
+def _copied(run: Run, made: Path, names: Sequence[str] = FIRST_HALF) -> None:
+    """A search as it was when it was made, without what was done with it since."""
+    for name in names:
+        source = run.folder / name
+        if source.is_dir():
+            shutil.copytree(source, made / name)
+        elif source.exists():
+            shutil.copy2(source, made / name)
+    about = (made / "run.toml").read_text(encoding="utf-8").replace('state = "done"', 'state = "identified"', 1)
+    (made / "run.toml").write_text(about, encoding="utf-8")
