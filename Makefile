@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test docs chromium clean
+.PHONY: demo test docs tables chromium clean
 
 demo: .venv/demo.installed
 	$(BIN)/amends demo
@@ -18,6 +18,10 @@ docs: .venv/dev.installed
 	rm -rf site
 	$(BIN)/sphinx-build -W -E -q -d .cache/doctrees docs site
 	@echo "open site/index.html"
+
+# What is made from amends/methods/table.py: the stub of amends.methods, and tables of the docs.
+tables: .venv/dev.installed
+	$(BIN)/python docs/tables.py
 
 # The report is opened in a browser: Debian's, where it can be had; otherwise pytest says which tests it leaves out.
 chromium:

@@ -9,6 +9,7 @@ compared with retraining on what is kept: how much of the way there it goes. Flo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -163,6 +164,16 @@ TREAT: dict[str, Any] = {
     "default": methods.default(),
     "ensemble of newton, samples": methods.ensemble(methods.newton(Dense(GGN(), RIDGE))),
 }
+
+
+def unlisted(rows: dict[str, Any], makers: dict[str, Any]) -> dict[str, Any]:
+    """Methods that no row is about, with their default options."""
+    listed = {re.split(",| of | on ", row)[0] for row in rows}
+    return {name: make() for name, make in makers.items() if name not in listed}
+
+
+IDENTIFY |= unlisted(IDENTIFY, methods.IDENTIFY)
+TREAT |= unlisted(TREAT, methods.TREAT)
 
 
 def scores(name: str, seed: int = 0) -> np.ndarray:

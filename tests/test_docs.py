@@ -112,7 +112,7 @@ def test_every_table_and_key_of_a_config_is_in_the_reference_and_no_other():
         assert set(first_cells(written[name])) == own, name
         for key in own:
             row = next(line for line in written[name].splitlines() if line.startswith(f"| `{key}` |"))
-            shown = keys[key].choices if len(keys[key].choices) <= 7 else ()
+            shown = () if "#names-of-methods" in row else keys[key].choices
             assert all(f"`{choice}`" in row for choice in shown), f"{name}.{key}"
             assert keys[key].default is None or f"`{keys[key].default}`" in row, f"{name}.{key}"
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
+import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from types import ModuleType
 
 import numpy as np
@@ -15,11 +20,55 @@ from torch.testing import assert_close
 import amends
 from tests.conftest import classification, factor
 
-PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text()
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = (DOCS / "extending.md").read_text()
 
 
 def blocks():
     return re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def imported():
+    """Names that the page imports from amends, by package."""
+    tree = ast.parse(blocks()[0])
+    return {node.module: {alias.name for alias in node.names} for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("amends")}  # fmt: skip
+
+
+def test_what_the_page_imports_is_public_and_covered_by_the_version():
+    covered = (
+        (DOCS / "versioning.md").read_text().split("**What is covered**")[1].split("**What a version may change**")[0]
+    )
+    assert len(imported()) == 5
+    for package, names in imported().items():
+        assert names <= set(import_module(package).__all__), package
+        assert f"`{package}`" in covered, package
+
+
+def test_a_method_inside_amends_is_one_file_and_one_line(tmp_path):
+    """The page's method in a copy of amends: by name, in the config, in the stub and in the docs."""
+    root, environment = DOCS.parent, os.environ | {"PYTHONPATH": str(tmp_path)}
+    for part in ("amends", "docs"):
+        copytree(root / part, tmp_path / part, ignore=ignore_patterns("__pycache__", "images"))
+    (tmp_path / "amends/methods/library/mas.py").write_text(blocks()[0])
+    table, row = tmp_path / "amends/methods/table.py", re.search(r'`(Row\("mas", .*\),)`', PAGE)[1]
+    table.write_text(table.read_text().replace('    Row("linear",', f'    {row}\n    Row("linear",', 1))
+
+    def python(*command):
+        given = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+        done = subprocess.run([sys.executable, *command], **given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    written = ["amends/methods/__init__.pyi", "docs/methods.md", "docs/reference/cli.md", "docs/reference/api.md"]
+    assert python("docs/tables.py") == [f"wrote {name}" for name in written]
+    for name in written:
+        changed = set((tmp_path / name).read_text().splitlines()) - set((root / name).read_text().splitlines())
+        assert changed, name
+        assert all("mas" in line for line in changed), name
+    names = "from amends.config.keys import IDENTIFY, TREAT; print('mas' in IDENTIFY and 'mas' in TREAT)"
+    maker = "from amends import methods; print(methods.named('mas', strength=2.0) == methods.mas(2.0))"
+    assert python("-c", names) == python("-c", maker) == ["True"]
 
 
 def test_a_method_in_under_forty_lines_does_both_steps(monkeypatch):

@@ -10,7 +10,7 @@ from typing import Any
 
 from amends.methods.table import HOMES
 
-__all__ = sorted(HOMES)
+__all__ = sorted(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

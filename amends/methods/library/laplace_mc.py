@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amends.curvature import Damped, Kronecker
 from amends.editors import Climber, Mode
-from amends.methods.base import EXACT, Method, chosen
+from amends.methods.base import EXACT, Method
 from amends.methods.ratio import first_order, predictive
 from amends.posteriors import Curvature
 from amends.remember import Laplace
@@ -23,4 +23,4 @@ def laplace_mc(
     The predictive form is refused when too few draws carry it, as they never did over all of the
     layers of a network; a larger damping or more draws help. With the same noise before and after."""
     remember = Laplace(curvature or Damped(Kronecker(EXACT), 1.0), last_layer=last_layer, draws=draws, seed=seed)
-    return Method(remember, Mode(**chosen(climb=climb)), score=predictive if exact else first_order)
+    return Method(remember, Mode() if climb is None else Mode(climb), score=predictive if exact else first_order)

@@ -1,0 +1,47 @@
+# Written by `make tables` from table.py.
+from amends.methods.base import Method as Method
+from amends.methods.base import Scorer as Scorer
+from amends.methods.base import weighted as weighted
+from amends.methods.by_name import BY_NAME as BY_NAME
+from amends.methods.by_name import IDENTIFY as IDENTIFY
+from amends.methods.by_name import SOLVERS as SOLVERS
+from amends.methods.by_name import TREAT as TREAT
+from amends.methods.by_name import named as named
+from amends.methods.library.default import Default as Default
+from amends.methods.library.default import default as default
+from amends.methods.library.ensemble import ensemble as ensemble
+from amends.methods.library.ewc import ewc as ewc
+from amends.methods.library.ewc import ewc_as_printed as ewc_as_printed
+from amends.methods.library.ewc import kfac_ewc as kfac_ewc
+from amends.methods.library.ewc import kfac_ewc_as_printed as kfac_ewc_as_printed
+from amends.methods.library.ewc import online_ewc as online_ewc
+from amends.methods.library.fine_tune import fine_tune as fine_tune
+from amends.methods.library.functional import functional as functional
+from amends.methods.library.laplace_mc import laplace_mc as laplace_mc
+from amends.methods.library.linear import fisher_kernel as fisher_kernel
+from amends.methods.library.linear import grad_dot as grad_dot
+from amends.methods.library.linear import linear as linear
+from amends.methods.library.loss import loss as loss
+from amends.methods.library.newton import newton as newton
+from amends.methods.library.ogd import ogd as ogd
+from amends.methods.library.random import random as random
+from amends.methods.library.relatif import relatif as relatif
+from amends.methods.library.retrain import retrain as retrain
+from amends.methods.library.scores import oracle as oracle
+from amends.methods.library.scores import scores as scores
+from amends.methods.library.self_confidence import self_confidence as self_confidence
+from amends.methods.library.sgd_influence import sgd_influence as sgd_influence
+from amends.methods.library.shapley import shapley as shapley
+from amends.methods.library.si import si as si
+from amends.methods.library.sufficiency import sufficiency as sufficiency
+from amends.methods.library.tracin import tracin as tracin
+from amends.methods.library.vcl import vcl as vcl
+from amends.methods.solvers import cg as cg
+from amends.methods.solvers import dense as dense
+from amends.methods.solvers import diagonal as diagonal
+from amends.methods.solvers import ekfac as ekfac
+from amends.methods.solvers import gd as gd
+from amends.methods.solvers import kronecker as kronecker
+from amends.methods.solvers import sa as sa
+
+__all__: list[str]
