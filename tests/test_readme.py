@@ -45,14 +45,6 @@ def test_the_map_names_every_room():
         assert f"`{room}" in table, room
 
 
-def test_the_method_map_names_every_method():
-    from amends import methods
-
-    page = (Path(__file__).parent.parent / "docs" / "methods.md").read_text()
-    for name in {*methods.BY_NAME, *methods.SOLVERS, "oracle", "scores", "weighted"}:
-        assert re.search(rf"`{name}[`(]", page), name
-
-
 def test_links_between_pages_lead_somewhere():
     root = Path(__file__).parent.parent
     for page in [root / "README.md", *(root / "docs").rglob("*.md")]:

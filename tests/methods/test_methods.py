@@ -1,4 +1,4 @@
-"""Treatments, arguments, odd models and scores from elsewhere: the methods as a caller has them."""
+"""Several treatments, arguments, odd models and scores from elsewhere: the methods as a caller has them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,13 @@ from torch.testing import assert_close
 
 import amends
 from amends import methods
-from amends.algorithm.treat import treatment
-from amends.curvature import GGN, Dense, Diagonal
-from amends.editors import Each, Mode, Step, Variational, finer, follow, open_ended
+from amends.curvature import GGN, Diagonal
+from amends.editors import Each, Mode, Step, Variational, finer, follow
 from amends.editors.climb import LBFGS, Ascent, FixedPoint, Newton
 from amends.errors import BadInput
-from amends.evidence.params import flatten
 from amends.remember import Laplace
 from amends.remember import Variational as FittedSpread
 from tests.conftest import Table, at_optimum, classification, factor, plain
-
-# --- treatments ----------------------------------------------------------------------------------------
-
-
-def test_retraining_on_what_is_kept_reaches_its_optimum():
-    x, y, network = classification(n=80)
-    kept = np.arange(10, 80)
-    model = amends.treat(plain(network), (x, y), np.arange(10), method=methods.retrain(rate=0.05, epochs=300, batch=80))
-    loss = nn.functional.cross_entropy(model(x[kept]), y[kept])
-    grads = torch.autograd.grad(loss, list(model.parameters()))
-    assert float(flatten({str(i): g for i, g in enumerate(grads)}).abs().max()) < 1e-3
 
 
 def test_a_treatment_goes_on_from_where_the_first_ended():
@@ -42,79 +29,6 @@ def test_a_treatment_goes_on_from_where_the_first_ended():
     model = amends.treat(plain(network), (x, y), np.arange(5), method=tuned)
     by_hand = amends.treat(alone, (x, y), np.arange(5), method=methods.fine_tune(rate=0.1, epochs=1))
     assert_close(model.state_dict(), by_hand.state_dict())
-
-
-def test_where_examples_are_many_a_treatment_sees_each_less_often():
-    default = methods.default()
-    few, many = (default.treating(0, examples).editor.climb for examples in (3000, 50_000))
-    assert (few.epochs, few.batch) == (10, 64)
-    assert many.epochs * 50_000 == pytest.approx(2**16)
-    assert many.batch == 256
-    assert default.treating(0, 10**6).editor.climb.epochs == 1
-    assert [m.first is None for m in default.otherwise(0, 3000)] == [False, False]
-    assert all(m.first is None and m.editor.climb.rate < 1e-3 for m in default.otherwise(0, 50_000, large=True))
-
-
-def test_retraining_can_start_from_given_weights():
-    x, y, network = classification()
-    start = nn.Linear(3, 3, dtype=torch.float64)
-    model = amends.treat(plain(network), (x, y), [1], method=methods.retrain(epochs=0, start=start))
-    assert torch.equal(model.weight, network.params["weight"])  # no step was made, so nothing was taken
-    model = amends.treat(plain(network), (x, y), [1], method=methods.retrain(rate=1e-9, epochs=1, start=start))
-    assert_close(model.weight, start.weight, atol=1e-6, rtol=0)
-
-
-def test_retraining_refuses_what_it_cannot_draw_anew():
-    x, y, _ = classification()
-    with pytest.raises(BadInput, match="no layer draws w anew"):
-        amends.treat(Table(), (x, y), [1], method=methods.retrain(epochs=1))
-    norm = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).double()
-    with pytest.raises(BadInput, match="keeps statistics of its data"):
-        amends.treat(norm, (x, y), [1], method=methods.retrain(epochs=1))
-
-
-def test_fine_tuning_on_failures_alone_is_held_by_its_pull():
-    """Zhu et al. as a Lagrangian: the optimum of log p(F) − ½ pull ‖θ − θ̂‖²; the causes play no part."""
-    x, y, network = classification()
-    failures = (x[50:], y[50:])
-    method = methods.fine_tune(rate=0.02, epochs=800, kept=False, learn=True, pull=2.0)
-    model = amends.treat(plain(network), (x[:50], y[:50]), [1, 2], failures=failures, method=method)
-    data = factor(network, *failures)
-    _, grad = data.value_and_grad({k: p.detach() for k, p in model.named_parameters()})
-    for k, p in model.named_parameters():
-        assert_close(grad[k], 2.0 * (p.detach() - network.params[k]), atol=1e-3, rtol=0)
-    with pytest.raises(BadInput, match="set kept or learn"):
-        methods.fine_tune(kept=False)
-
-
-def test_relabelled_causes_are_learned_as_the_model_then_sees_them():
-    """First the optimum of D∖C, then that of D with the labels it gives C."""
-    x, y, network = classification(n=80)
-    causes = np.arange(12)
-    method = methods.fine_tune(rate=0.05, epochs=300, batch=80)
-    without = amends.treat(plain(network), (x, y), causes, method=method)
-    again = amends.treat(plain(network), (x, y), causes, method=methods.fine_tune(0.05, 300, 80, relabel=True))
-    seen = y.clone()
-    seen[:12] = without(x[:12]).argmax(1)
-    assert (seen != y).any()
-    for model, targets, least, most in ((again, seen, 0.0, 1e-3), (without, seen, 1e-2, 1e9)):
-        grads = torch.autograd.grad(nn.functional.cross_entropy(model(x), targets), list(model.parameters()))
-        assert least <= max(float(g.abs().max()) for g in grads) < most
-    assert torch.equal(y, classification(n=80)[1])
-    with pytest.raises(BadInput, match="set kept=True"):
-        methods.fine_tune(kept=False, learn=True, relabel=True)
-
-
-def test_newton_s_line_search_takes_the_best_size_the_guard_allows():
-    x, y, network, _ = at_optimum()
-    data = factor(network, x, y)
-    q = Laplace(Dense(GGN(), prior=0.7))(data)
-    editor = methods.newton(Dense(GGN(), prior=0.7), line_search=True).editor
-    sizes = [float((flatten(p.mean) - flatten(q.mean)).norm()) for p in editor(q, -data[:5])]
-    one = float((flatten(treatment(q, Step(), data[:5]).mean) - flatten(q.mean)).norm())
-    assert_close(torch.tensor(sizes[1:]) / one, torch.tensor([2.0**k for k in range(-4, 6)]), rtol=1e-5, atol=0)
-    assert open_ended(editor, q, -data[:5])
-    assert not open_ended(Step(), q, -data[:5])
 
 
 def test_a_path_that_costs_too_much_is_taken_again_in_shorter_steps(monkeypatch):
@@ -235,22 +149,6 @@ def test_a_wrong_argument_is_named(said):
         WRONG[said]()
     assert str(error.value).startswith(said)
     assert ";" in str(error.value)
-
-
-# --- what predictions are held on; scores from elsewhere ----------------------------------------------
-
-
-def test_memorable_examples_are_those_nearest_to_a_boundary():
-    x, y, network = classification(n=60)
-    data = factor(network, x, y)
-    q = methods.functional(1.0, on_remaining=False, memorable=9).remember(data, None)
-    assert len(q.inputs) == 9
-    p = network.module(x).softmax(1)
-    trace = (p * (1 - p)).sum(1).detach().numpy()
-    for label in range(3):
-        own = np.flatnonzero(y.numpy() == label)
-        chosen = np.flatnonzero(np.isin(data.ids, q.inputs.ids) & (y.numpy() == label))
-        assert set(chosen) == set(own[np.argsort(-trace[own])[:3]])
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])

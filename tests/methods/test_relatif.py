@@ -106,7 +106,7 @@ def test_relatif_in_pieces_is_the_same(shape, monkeypatch):
 
 def test_relatif_refuses_what_it_cannot_do():
     train, failures, _ = world()
-    with pytest.raises(BadInput, match="relatif would need a solve per example"):
+    with pytest.raises(BadInput, match="too often for a matrix-free solver; use diagonal"):
         RelatIF(CG())(train, failures)
     with pytest.raises(BadInput, match="form is 'theta'; RelatIF"):
         RelatIF(Kronecker(GGN()), "theta")  # type: ignore[arg-type]

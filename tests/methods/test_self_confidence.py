@@ -52,5 +52,5 @@ def test_a_fit_as_good_as_can_be_is_not_suspicious_below_zero():
 
 def test_probabilities_are_probabilities():
     train, failures, _ = world(30)
-    with pytest.raises(BadInput, match=r"probability\[2\] is 1.5; pass that of the given label"):
+    with pytest.raises(BadInput, match=r"probability\[2\] is 1.5; pass the probability of the given label"):
         SelfConfidence(np.where(np.arange(30) == 2, 1.5, 0.5))(train, failures)

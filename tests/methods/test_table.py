@@ -29,6 +29,14 @@ def test_what_is_made_from_the_table_is_up_to_date(path, text):
     assert path.read_text(encoding="utf-8") == text, "run `make tables`"
 
 
+def test_the_page_of_methods_explains_every_one():
+    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    for name in (*(row.name for row in table.METHODS), "weighted"):
+        assert f"`{name}(" in page, name
+    for name in table.SOLVERS:
+        assert f"| `{name}` |" in page, name
+
+
 def test_every_file_of_the_library_is_in_the_table():
     assert {m.name for m in pkgutil.iter_modules(library.__path__)} == {row.file for row in table.METHODS}
 

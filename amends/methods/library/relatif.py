@@ -42,8 +42,8 @@ class RelatIF:
         precision = self.curvature(train, theta)
         if isinstance(precision, ImplicitPrecision):
             raise BadInput(
-                "relatif would need a solve per example with a solver that forms no matrix; use diagonal, kronecker, "
-                "ekfac or dense"
+                "relatif solves once for every example, too often for a matrix-free solver; "
+                "use diagonal, kronecker, ekfac or dense"
             )
         gain = precision.solve(failures.value_and_grad(theta)[1])
         probe = Empirical().probe(train)

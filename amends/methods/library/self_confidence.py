@@ -33,7 +33,7 @@ class SelfConfidence:
             outside = ((p < 0) | (p > 1)).nonzero()
             if len(outside):
                 i = int(outside[0])
-                raise BadInput(f"probability[{i}] is {p[i]:g}; pass that of the given label, from 0 to 1")
+                raise BadInput(f"probability[{i}] is {p[i]:g}; pass the probability of the given label, from 0 to 1")
             return 1 - p
         family = train.network.likelihood.family  # a caller's own loss need not be a log-probability
         log_p = replace(train, network=replace(train.network, likelihood=family)).per_example(train.network.params)

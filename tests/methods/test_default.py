@@ -1,0 +1,18 @@
+"""What the default treats with."""
+
+from __future__ import annotations
+
+import pytest
+
+from amends import methods
+
+
+def test_where_examples_are_many_a_treatment_sees_each_less_often():
+    default = methods.default()
+    few, many = (default.treating(0, examples).editor.climb for examples in (3000, 50_000))
+    assert (few.epochs, few.batch) == (10, 64)
+    assert many.epochs * 50_000 == pytest.approx(2**16)
+    assert many.batch == 256
+    assert default.treating(0, 10**6).editor.climb.epochs == 1
+    assert [m.first is None for m in default.otherwise(0, 3000)] == [False, False]
+    assert all(m.first is None and m.editor.climb.rate < 1e-3 for m in default.otherwise(0, 50_000, large=True))
