@@ -26,6 +26,8 @@ from amends.runs.disk import add_to_folder
 T = TypeVar("T")
 IDENTIFIED, ROUNDS = "identified", "rounds"  # of a repair of one group; of several groups, one folder a round
 
+SHARES = ("query", "guard", "kept", "holdout", "remaining")  # of a fit: its accuracies
+
 
 def stage_folder(rounds: int, number: int) -> Path:
     """Where in a run folder the stages of one of its rounds are, counted from 0."""
@@ -65,15 +67,15 @@ def store_round(ended: Round, run: Path, number: int) -> None:
     def fill(made: Path) -> None:
         folder = made / str(number + 1)
         write_search(ended.search, folder)
-        control = ended.points[0].fits[0]
         said = {
             **ended.row(), "removed": ended.removed.tolist(), "controls": ended.controls,
             "floors": asdict(ended.floors),
-            "control": {k: getattr(control, k) for k in ("query", "guard", "kept", "holdout", "remaining")},
+            "control": [{k: getattr(fit, k) for k in SHARES} for fit in ended.points[0].fits],
         }  # fmt: skip
         (folder / "round.json").write_text(_json(said), encoding="utf-8")
         _weights(ended.after, folder / "weights.safetensors")
-        _weights(control.theta, folder / "control.safetensors")
+        for i, fit in enumerate(ended.points[0].fits):
+            _weights(fit.theta, folder / f"control-{i}.safetensors")
 
     add_to_folder(run / ROUNDS, fill)
 
@@ -85,7 +87,7 @@ def store_search(search: Search, run: Path, number: int) -> None:
 
 def drop_rounds(run: Path) -> None:
     """Once the repair is written nothing goes on from them; what their searches found stays."""
-    for name in ("round.json", "weights.safetensors", "control.safetensors"):
+    for name in ("round.json", "weights.safetensors", "control-*.safetensors"):
         for path in (run / ROUNDS).glob(f"*/{name}"):
             path.unlink()
 
@@ -108,17 +110,20 @@ def read_stages(problem: Problem, run: Path) -> tuple[list[Round], Identified | 
 def _round(search: Search, folder: Path) -> Round:
     said = json.loads((folder / "round.json").read_text(encoding="utf-8"))
     network = search.influence.train.network
-    after, control = (
-        network.weights({**network.params, **load_file(folder / f"{name}.safetensors")}, str(folder))
-        for name in ("weights", "control")
-    )
-    nothing = CurvePoint(NOTHING, 0, (Fit(control, **{**said["control"], "kept": tuple(said["control"]["kept"])}),))
+
+    def weights(name: str) -> Params:
+        return network.weights({**network.params, **load_file(folder / f"{name}.safetensors")}, str(folder))
+
+    fits = [
+        Fit(weights(f"control-{i}"), **{**shares, "kept": tuple(shares["kept"])})
+        for i, shares in enumerate(said["control"])
+    ]
     floors: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said["floors"].items()}
     return Round(
         search=search,
-        points=[nothing],
+        points=[CurvePoint(NOTHING, 0, tuple(fits))],
         floors=Floors(**floors),
-        after=after,
+        after=weights("weights"),
         removed=np.array(said["removed"], dtype=np.int64),
         verdict=said["verdict"],
         reason=said["reason"],

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from amends.algorithm.choose import Search
-from amends.algorithm.curve import CAUSES, NOTHING, RANDOM, Curve, CurvePoint, Fit, Rule, judged, noise, sizes
+from amends.algorithm.choose import Chooser
+from amends.algorithm.curve import CAUSES, NOTHING, RANDOM, Curve, CurvePoint, Fit, Rule, noise, sizes, with_outcomes
+from amends.algorithm.sets import Sets
 from amends.algorithm.treat import again
 from amends.evaluation.predictions import right
 from amends.evidence.network import Network
@@ -74,8 +75,8 @@ def test_a_margin_is_not_worth_more_than_half_of_the_gain():
 
 def test_the_margin_is_half_a_standard_error_of_the_guards_share():
     for least, number, expected in ((0.9, 100, 0.015), (0.9, 400, 0.0075), (1.0, 100, 0.0), (-0.01, 100, 0.0)):
-        assert Search._margin(SimpleNamespace(guard=range(number)), least) == pytest.approx(expected)
-    assert Search._margin(SimpleNamespace(guard=None), 0.9) == 0.0
+        assert Chooser._margin(SimpleNamespace(guard=range(number)), least) == pytest.approx(expected)
+    assert Chooser._margin(SimpleNamespace(guard=None), 0.9) == 0.0
 
 
 def test_each_set_to_keep_has_a_floor_of_its_own():
@@ -289,6 +290,10 @@ def test_a_fit_is_seen_by_what_may_choose_it_and_by_nothing_else():
         assert fit.holdout is fit.remaining is None
 
 
+def sets(holdout, remaining):
+    return Sets(holdout, holdout, holdout[:0], remaining, failures=20, right_ones=30)
+
+
 def test_judging_fills_in_what_judges_and_changes_nothing_else():
     data, thetas = world()
     points = [
@@ -296,14 +301,14 @@ def test_judging_fills_in_what_judges_and_changes_nothing_else():
         CurvePoint(NOTHING, 0, (Fit(thetas[0], 0.1, None),)),
     ]
     holdout, remaining = data[70:90], data[90:]
-    for was, now in zip(points, judged(points, holdout, remaining), strict=True):
+    for was, now in zip(points, with_outcomes(points, sets(holdout, remaining)), strict=True):
         assert (now.by, now.removed) == (was.by, was.removed)
         for a, b in zip(was.fits, now.fits, strict=True):
             assert all(torch.equal(a.theta[k], b.theta[k]) for k in a.theta)
             assert (a.query, a.guard, a.kept) == (b.query, b.guard, b.kept)
             assert (b.holdout, b.remaining) == (right(holdout, a.theta).mean(), right(remaining, a.theta).mean())
             assert a.holdout is a.remaining is None
-    (first, _) = judged(points, holdout, None)
+    (first, _) = with_outcomes(points, sets(holdout, None))
     assert first.remaining is None
     assert first.holdout == np.mean([right(holdout, t).mean() for t in thetas])
-    assert judged(points, holdout[:0], remaining)[0].holdout is None
+    assert with_outcomes(points, sets(holdout[:0], remaining))[0].holdout is None

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from amends.algorithm.curve import CAUSES, NOTHING, NOTHING_LEARNED, RANDOM, CurvePoint, Fit
+from amends.algorithm.curve import CAUSES, NOTHING, NOTHING_LEARNED, RANDOM, CurvePoint, Fit, with_outcomes
+from amends.algorithm.sets import Sets
 from amends.algorithm.verdict import NOT, PARTLY, REPAIRED, Against, Floors, floors_of, verdict_of
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical
@@ -73,26 +74,29 @@ def test_without_a_holdout_the_query_is_judged():
     [
         ({"before": 1.0, "holdout": 1.0}, "right already; were failures and remaining swapped"),
         ({"tried": False}, "no training example stands against"),
-        ({"final": None, "safe": False}, "no number of removed examples keeps 0.990 of remaining"),
+        ({"final": None, "safe": False}, "accuracy falls below 0.990 on remaining"),
         ({"final": None}, "no number of removed examples gains over removing nothing"),
-        ({"remaining": 0.98}, "only 0.980 of remaining would stay right, below 0.990"),
+        ({"remaining": 0.98}, "accuracy on remaining would be 0.980, below 0.990"),
         (
             {
                 "chosen": point(kept=(0.8, 0.7)),
                 "floors": Floors(0.9, (0.8, 0.75), 0.9, names=("keep['day']", "keep['night']")),
             },
-            r"only 0.700 of keep\['night'\] would be right, below 0.750",
+            r"accuracy on keep\['night'\] would be 0.700, below 0.750",
         ),
         ({"overall": 0.9}, "does not help"),
         ({"before": 0.6}, "does not help"),
         (
             {"against": [Pair(0.6, 0.1), Pair(0.6, 0.6, by=RANDOM)]},
-            r"a control does as well \(random: 0.600 of holdout",
+            r"a control does as well \(removed: random; accuracy on holdout 0.600",
         ),
-        ({"against": [Pair(0.6, 0.1, 0.051)]}, r"the gain over a control \(nothing\) may be chance \(p = 0.05\)"),
+        (
+            {"against": [Pair(0.6, 0.1, 0.051)]},
+            r"the gain over a control \(removed: nothing\) may be chance \(p = 0.05\)",
+        ),
         (
             {"against": [Pair(0.6, 0.1), Pair(0.6, 0.1, by=RANDOM, whole=0.3, remaining=0.985)]},
-            r"forgetting leaves 0.985 of remaining right, below 0.990, and beside a control \(random\) breaks about as",
+            r"remaining to 0.985, below 0.990, and breaks about as many examples as it fixes beside a control",
         ),
         ({"against": [Pair(0.6, 0.1), Pair(0.6, 0.7, by=NOTHING_LEARNED)]}, "a control does as well"),
     ],
@@ -109,7 +113,7 @@ def test_what_few_failures_say_may_be_chance():
     for less in ({"ahead": 0.13}, {"whole": 0.26}):
         assert said(n=19, against=[Pair(0.6, 0.1), Pair(0.6, 0.1, by=RANDOM, **less)]) == (
             NOT,
-            "the gain over a control (random) may be chance: 19 failures are too few to tell, give 40 or more",
+            "the gain over a control (removed: random) may be chance: 19 failures are too few to tell; give 40 or more",
         )
     assert said(n=20, against=[Pair(0.6, 0.1, ahead=0.5, whole=0.5)])[0] == REPAIRED
     assert said(n=19, against=[Pair(0.6, 0.6, 0.5)])[0] == NOT
@@ -132,14 +136,19 @@ def test_what_is_fixed_must_outweigh_what_breaks_beyond_chance():
     thetas = [{"weight": torch.tensor([[0.0], [1.0]]), "bias": torch.tensor([0.0, -at])} for at in (1.0, 0.0)]
     network = Network.of(nn.Linear(1, 2), Categorical())
     failures = factor(network, torch.full((6, 1), 0.5), torch.ones(6, dtype=torch.long), "failures")
-    control, causes = (CurvePoint(by, 9, (Fit(t, 0.0, 1.0),)) for by, t in zip((NOTHING, CAUSES), thetas, strict=True))
+    points = [CurvePoint(by, 9, (Fit(t, 0.0, 1.0),)) for by, t in zip((NOTHING, CAUSES), thetas, strict=True)]
+
+    def pair_with(rest):
+        control, causes = with_outcomes(points, Sets(failures, failures, failures[:0], rest, 6, 20))
+        return Against(causes, control)
+
     for broken, expected in ((0, 1 / 2**6), (5, 0.5), (6, 1.0)):
         x = torch.cat([torch.full((broken, 1), 0.5), torch.full((20, 1), -0.5)])
         rest = factor(network, x, torch.zeros(len(x), dtype=torch.long), "remaining")
-        pair = Against(causes, control, failures, rest)
+        pair = pair_with(rest)
         assert pair.p_value == 2 / 2**6
         assert pair.whole == expected
-    assert Against(causes, control, failures).whole == 1 / 2**6
+    assert pair_with(None).whole == 1 / 2**6
 
 
 def test_our_floor_allows_for_noise_and_the_user_s_does_not():
@@ -156,8 +165,8 @@ def test_our_floor_counts_from_the_control_and_the_user_s_from_the_model():
     assert (ours.guard, ours.keep) == (pytest.approx(0.96), pytest.approx((0.79, -0.01)))
     theirs = floors_of(0.97, 0.05, [1.0, 0.8, None], kept)
     assert (theirs.guard, theirs.keep) == (pytest.approx(0.95), pytest.approx((0.75, -0.05)))
-    judged = ours.judged(0.96, None, 1.0)
+    judged = ours.with_judge(0.96, None, 1.0)
     assert (judged.judge, judged.guard) == (pytest.approx(0.95), ours.guard)
     assert judged.slack > 0
-    judged = theirs.judged(0.96, 0.05, 1.0)
+    judged = theirs.with_judge(0.96, 0.05, 1.0)
     assert (judged.judge, judged.slack) == (pytest.approx(0.95), 0.0)

@@ -16,7 +16,16 @@ from amends.curvature import GGN, Dense
 from amends.data import digits, flip_labels, split
 from amends.errors import BadInput, NotConverged
 from amends.evaluation.rankings import average_precision, precision_at, ranking_area
-from amends.evaluation.statistics import Judged, by_label, calibration, confusion, harmed, interval, mcnemar, paired
+from amends.evaluation.statistics import (
+    BeforeAfter,
+    by_label,
+    calibration,
+    confusion,
+    harmed,
+    interval,
+    mcnemar,
+    paired,
+)
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Custom
 from amends.methods.library.random import Random
@@ -57,7 +66,7 @@ def test_interval_is_wilsons():
 
 
 def test_judged_counts():
-    judged = Judged(np.array([0, 0, 1, 1], bool), np.array([1, 0, 0, 1], bool))
+    judged = BeforeAfter(np.array([0, 0, 1, 1], bool), np.array([1, 0, 0, 1], bool))
     assert (judged.fixed, judged.broken) == (1, 1)
     assert judged.summary == {"before": 0.5, "after": 0.5, "n": 4}
 

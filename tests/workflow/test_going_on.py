@@ -9,8 +9,11 @@ from torch import nn
 
 import amends
 from amends.algorithm.identify import Identified
+from amends.algorithm.options import Options
+from amends.algorithm.problem import Problem
 from amends.errors import BadInput
-from amends.workflow.repair import search
+from amends.evidence.prepare import prepare
+from amends.progress import Progress
 from tests.worlds import planted_digits
 
 QUICK = amends.methods.fine_tune(epochs=2)
@@ -21,24 +24,31 @@ def world():
     return planted_digits()
 
 
+def first_half(model, train, failures, remaining, **options):
+    """The search a repair begins with."""
+    given = prepare(model, None, None, 256, train=train, failures=failures, remaining=remaining)
+    with torch.no_grad():
+        return Problem.of(given, Options(**options)).search((), Progress())
+
+
 def test_going_on_from_a_search_is_the_whole_repair(world):
     model, train, failures, remaining, _ = world
     whole = amends.repair(model, train, failures, remaining, treat_with=QUICK, seed=3)
-    found = search(model, train, failures, remaining, seed=3)
+    search = first_half(model, train, failures, remaining, seed=3)
     after = amends.repair(
-        model, train, failures, remaining, identify_with=found.influence.identified, treat_with=QUICK, seed=3
+        model, train, failures, remaining, identify_with=search.influence.identified, treat_with=QUICK, seed=3
     )
     assert after.metrics == whole.metrics
     assert after.causes.equals(whole.causes)
-    assert np.array_equal(found.query, whole.query_positions)
+    assert np.array_equal(search.part.query, whole.query_positions)
 
 
 def test_a_search_shows_all_of_train_and_positions_in_the_given_failures(world):
     model, train, failures, remaining, _ = world
-    found = search(model, train, failures, remaining)
-    frame = found.frame()
+    search = first_half(model, train, failures, remaining)
+    frame = search.frame()
     assert sorted(frame["index"]) == list(range(len(train[1])))
-    assert {j for row in frame["conflicts_with"] for j in row} <= set(found.query.tolist())
+    assert {j for row in frame["conflicts_with"] for j in row} <= set(search.part.query.tolist())
 
 
 def test_scores_of_other_data_are_refused(world):
@@ -86,7 +96,7 @@ def test_a_tangent_leans_towards_the_failures_without_running_away():
         model.bias.fill_(0.0)
     failures = (x[:8], x[:8] + 3)
     for method in (amends.methods.grad_dot(), amends.methods.linear()):
-        found = amends.identify(model, (x, x), failures, method=method, likelihood=amends.likelihoods.Gaussian())
-        suggested = np.array(found.frame().sort_values("index")["suggested"].tolist()[:8])
+        influence = amends.identify(model, (x, x), failures, method=method, likelihood=amends.likelihoods.Gaussian())
+        suggested = np.array(influence.frame().sort_values("index")["suggested"].tolist()[:8])
         target = (x[:8, 0] + 3).numpy()
         assert np.abs(suggested - target).mean() < 2.0, "nearer than before"

@@ -26,7 +26,7 @@ def test_failures_may_be_grouped_by_clusters(planted, result):
 
 
 def test_another_word_for_groups_is_refused_in_one_line(planted):
-    with pytest.raises(BadInput, match="group_by is 'nonsense'; group_by; give 'clusters'") as caught:
+    with pytest.raises(BadInput, match="group_by is 'nonsense'; pass 'clusters'") as caught:
         amends.repair(*planted[:4], group_by="nonsense")
     assert "\n" not in str(caught.value)
 
@@ -39,7 +39,7 @@ def test_too_few_to_judge_with_are_warned_of(planted, result, number, warned):
     found = amends.repair(net, train, few, remaining, **options)
     assert found.metrics["holdout"]["n"] == number // 2
     assert [w for w in found.metrics["warnings"] if "too few" in w] == (
-        [f"{number // 2} failures judge the repair, too few to be sure; failures; give 40 or more"] if warned else []
+        [f"only {number // 2} failures judge the repair, too few to be sure; give 40 or more"] if warned else []
     )
 
 
@@ -49,7 +49,7 @@ def test_ten_failures_are_searched_and_judged_with(planted):
     ten = tuple(v[ones][:10] for v in failures)
     found = amends.repair(net, train, ten, remaining, treat_with=amends.methods.fine_tune(epochs=2))
     assert found.metrics["query"]["n"] == found.metrics["holdout"]["n"] == 5
-    assert found.metrics["warnings"][0].startswith("5 failures judge the repair, too few to be sure")
+    assert found.metrics["warnings"][0].startswith("only 5 failures judge the repair, too few to be sure")
     assert found.verdict == "not repaired" or "too few to be sure" in found.metrics["reason"]
     assert wrong[found.influence.top(10)].mean() > 3 * wrong.mean()
 
@@ -97,7 +97,7 @@ def test_sets_to_keep_may_have_names(planted):
 def test_a_group_that_cannot_be_split_is_named():
     net, train, failures, remaining = lines()
     names = ["one"] + ["rest"] * 29
-    with pytest.raises(BadInput, match=r"1 failure\(s\) of one cannot be split"):
+    with pytest.raises(BadInput, match=r"its 1 failure cannot be split"):
         amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, "one"), **QUICK)
     with pytest.raises(BadInput, match="no failure is in the group 'none'; group_by; there are one, rest"):
         amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, "none"), **QUICK)
@@ -181,14 +181,14 @@ def test_a_set_to_keep_may_be_asked_to_be_right_to_a_share(planted, result):
     assert found.rounds[0].floors.keep == (0.5,)
     wrong = zeros[0], (zeros[1] + 1) % 10
     found = amends.repair(net, train, failures, (x, y), keep={"never": amends.Keep(wrong, 0.5)}, **options)
-    assert found.metrics["reason"] == "only 0.000 of keep['never'] would be right, below 0.500"
-    with pytest.raises(BadInput, match=r"least is 2; keep\[0\]; give the share that must be right, 0 to 1"):
+    assert found.metrics["reason"] == "accuracy on keep['never'] would be 0.000, below 0.500"
+    with pytest.raises(BadInput, match=r"keep\[0\] has least=2; pass the share that must be right, 0 to 1"):
         amends.repair(net, train, failures, (x, y), keep=[amends.Keep(zeros, 2)], **options)
 
 
 @pytest.mark.parametrize("learn", ["no", 2, [False]])
 def test_whether_to_learn_is_yes_or_no(planted, learn):
-    with pytest.raises(BadInput, match=r"learn is .*; learn; give True, False, or None"):
+    with pytest.raises(BadInput, match=r"learn is .*; pass True, False, or None"):
         amends.repair(*planted[:4], learn=learn)
 
 
@@ -197,7 +197,7 @@ def test_few_right_examples_are_warned_of(planted, result):
     for number, warned in ((38, True), (40, False)):
         at = torch.arange(number)
         found = amends.repair(net, train, failures, (x[at], torch.zeros_like(y[at])), **cheaply(result, learn=False))
-        said = f"{number // 2} right examples judge what worked, too few to be sure; remaining; give 40 or more"
+        said = f"only {number // 2} right examples judge the repair, too few to be sure; give 40 or more"
         assert (said in found.metrics["warnings"]) == warned
 
 
@@ -207,20 +207,21 @@ def test_what_an_earlier_round_fixed_must_be_beyond_chance(result, fixed, others
     data, nothing = result.given["failures"], result.rounds[0].points[0].theta
     alone = right(data, nothing)  # those that training on would fix tell nothing
     now_right = np.array([i for i in result.metrics["fixed_at"] if not alone[i]])
-    still_wrong = np.setdiff1d(result.cut.holdout, [*result.metrics["fixed_at"], *np.flatnonzero(alone)])
-    cut = replace(result.cut, holdout=np.concatenate([now_right[:fixed], still_wrong[:others]]))
-    first = replace(result.rounds[0], groups=("a",), verdict="repaired")
-    second = replace(result.rounds[0], groups=("b",), verdict="not repaired", reason="no more", p_value=1.0)
-    told = second.since([first], cut.sets(result.given))
+    still_wrong = np.setdiff1d(result.split.holdout, [*result.metrics["fixed_at"], *np.flatnonzero(alone)])
+    split = replace(result.split, holdout=np.concatenate([now_right[:fixed], still_wrong[:others]]))
+    part = replace(result.split, group=np.full(len(data), "a", dtype=object))
+    first = replace(result.rounds[0], search=replace(result.rounds[0].search, part=part), verdict="repaired")
+    second = replace(result.rounds[0], verdict="not repaired", reason="no more", p_value=1.0)
+    told = second.since([first], split.sets(result.given))
     assert (told.verdict, told.fixed) == (verdict, (fixed, fixed + others))
     if verdict == "not repaired":
         assert told.reason == "no more"
     else:
         assert told.p_value == 2 / 2**fixed
         assert "right since a was repaired" in told.reason
-    gone_on = replace(second, after=nothing).since([first], cut.sets(result.given))
+    gone_on = replace(second, after=nothing).since([first], split.sets(result.given))
     assert gone_on.verdict == "not repaired", "a control does as well"
-    unhelped = second.since([replace(first, verdict="not repaired")], cut.sets(result.given))
+    unhelped = second.since([replace(first, verdict="not repaired")], split.sets(result.given))
     assert unhelped.verdict == "not repaired"
 
 

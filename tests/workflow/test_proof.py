@@ -16,8 +16,7 @@ from torch.autograd.forward_ad import unpack_dual
 from torch.utils.data import Dataset
 
 import amends
-from amends.algorithm import choose as search
-from amends.algorithm import rounds as plan
+from amends.algorithm import choose, rounds
 from amends.algorithm.curve import CAUSES, LEARNED, NOTHING, NOTHING_LEARNED, RANDOM, CurvePoint, Fit, Rule
 from amends.algorithm.rounds import suspects_of
 from amends.algorithm.selection import indices
@@ -77,13 +76,13 @@ def test_a_way_that_breaks_what_worked_is_not_taken(planted, result, monkeypatch
 
 def test_what_was_fitted_to_choose_how_is_not_fitted_again(planted, result, monkeypatch):
     fitted = []
-    treating = search.treated
+    treating = choose.treated
 
     def noting(train, causes, failures, remaining, method, *rest):
         fitted.append((causes.tobytes(), method.editor.climb.rate, method.editor.climb.seed))
         return treating(train, causes, failures, remaining, method, *rest)
 
-    monkeypatch.setattr(search, "treated", noting)
+    monkeypatch.setattr(choose, "treated", noting)
     for usual, other in ((1e-3, 0.0), (0.0, 1e-3)):
         choosing(monkeypatch, *(amends.methods.fine_tune(rate, epochs=1) for rate in (usual, other)))
         fitted.clear()
@@ -120,7 +119,7 @@ def nonsense(clean):
 def test_failures_that_no_data_explains_are_not_repaired_and_named(nonsense):
     result = amends.repair(*nonsense)
     untouched(result, nonsense[0])
-    query = set(result.rounds[0].query.tolist())
+    query = set(result.rounds[0].search.part.query.tolist())
     assert set(result.metrics["suspects"]) <= query
     assert len(result.metrics["suspects"]) > 0.7 * len(query)
     assert any("seem to have a wrong label" in w for w in result.metrics["warnings"])
@@ -147,7 +146,7 @@ def test_real_failures_are_not_called_wrong(result):
 def judged(planted, result):
     """Positions that judged, and whether each is right before and after, by the models themselves."""
     net, _, failures, remaining, _ = planted
-    holdout = np.setdiff1d(np.arange(len(failures[0])), result.rounds[0].query)
+    holdout = np.setdiff1d(np.arange(len(failures[0])), result.rounds[0].search.part.query)
     judge = split(remaining[1].numpy(), 0.5, 0)[1]
     rows = {}
     for name, data, at in (("holdout", failures, holdout), ("remaining", remaining, judge)):
@@ -275,9 +274,9 @@ def test_who_was_heard_what_was_copied_and_who_is_suspected(planted, result):
     assert sum(row["weight"] for row in heard) == pytest.approx(1.0)
     assert all(set(row) == {"name", "found", "unseen", "weight", "refused"} for row in heard)
     assert result.metrics["duplicates"] == amends.nearness.neighbours.duplicates(result.influence.train, result.removed)
-    assert set(result.metrics["suspects"]) <= set(result.rounds[0].query.tolist())
+    assert set(result.metrics["suspects"]) <= set(result.rounds[0].search.part.query.tolist())
     assert not any("too few" in w for w in result.metrics["warnings"])
-    assert len(planted[2][0]) - len(result.rounds[0].query) >= 20
+    assert len(planted[2][0]) - len(result.rounds[0].search.part.query) >= 20
 
 
 def test_copies_among_the_causes_are_told(planted, result):
@@ -322,7 +321,7 @@ def test_what_judges_is_not_read_before_the_judgement(planted, learn):
     result = amends.repair(Watched(net), *sets, treat_with=amends.methods.fine_tune(epochs=1), learn=learn)
     seen = list(SEEN)
     assert any(row["by"] == LEARNED for row in result.metrics["curve"]) is learn
-    holdout = np.setdiff1d(np.arange(len(failures[0])), result.rounds[0].query)
+    holdout = np.setdiff1d(np.arange(len(failures[0])), result.rounds[0].search.part.query)
     judge = split(remaining[1].numpy(), 0.5, 0)[1]
     judging = {*(1000 + holdout).tolist(), *(2000 + judge).tolist()}
     begin = next(i for i, (ids, _) in enumerate(seen) if sum(i < 1000 for i in ids) > 8)  # checks look at less
@@ -332,7 +331,10 @@ def test_what_judges_is_not_read_before_the_judgement(planted, learn):
     assert sum(flows for _, flows in seen[begin:end]) > 100
     assert not any(flows for _, flows in seen[end:]), "after the judgement began, nothing is fitted"
     assert judging <= {i for ids, _ in seen[end:] for i in ids}
-    assert {i for ids, _ in seen[begin:end] for i in ids} >= {*range(TRAIN), *(1000 + result.rounds[0].query).tolist()}
+    assert {i for ids, _ in seen[begin:end] for i in ids} >= {
+        *range(TRAIN),
+        *(1000 + result.rounds[0].search.part.query).tolist(),
+    }
 
 
 class Counted(Dataset):
@@ -374,8 +376,8 @@ def test_the_same_seed_gives_the_same_causes_and_metrics(planted, result):
 def test_another_seed_gives_another_split(planted, result):
     other = amends.repair(*planted[:4], **cheaply(result, seed=1, treat_with=amends.methods.fine_tune(epochs=1)))
     assert other.metrics["seed"] == 1
-    assert set(other.rounds[0].query.tolist()) != set(result.rounds[0].query.tolist())
-    assert len(other.rounds[0].query) == pytest.approx(len(result.rounds[0].query), abs=1)
+    assert set(other.rounds[0].search.part.query.tolist()) != set(result.rounds[0].search.part.query.tolist())
+    assert len(other.rounds[0].search.part.query) == pytest.approx(len(result.rounds[0].search.part.query), abs=1)
 
 
 def test_causes_of_one_model_are_forgotten_by_another(planted, result):
@@ -458,9 +460,9 @@ def test_learning_where_nobody_said_so_must_do_as_much_as_forgetting_within_nois
 
 def test_what_was_learned_in_vain_is_given_up_for_what_was_only_forgotten(planted, result, monkeypatch):
     """Unless somebody asked for it: then it is no repair."""
-    judging = plan.verdict_of
+    judging = rounds.verdict_of
     monkeypatch.setattr(
-        plan, "verdict_of", lambda m, f, final, *rest: ("not repaired", "no") if final.by == LEARNED
+        rounds, "verdict_of", lambda m, f, final, *rest: ("not repaired", "no") if final.by == LEARNED
         else judging(m, f, final, *rest),
     )  # fmt: skip
     monkeypatch.setattr(Rule, "safe", lambda self, point: True)
@@ -479,11 +481,11 @@ def test_what_was_learned_in_vain_is_given_up_for_what_was_only_forgotten(plante
 
 def test_a_large_model_is_fitted_less_often(planted, result, monkeypatch):
     """Once at every size, with a random control beside the chosen one alone, and learning at two sizes."""
-    monkeypatch.setattr(search, "LARGE", 1)
+    monkeypatch.setattr(choose, "LARGE", 1)
     tried = []
-    trying = search.Search._learned_by_halves
+    trying = choose.Chooser._learned_by_halves
     monkeypatch.setattr(
-        search.Search, "_learned_by_halves", lambda self, causes: tried.append(len(causes)) or trying(self, causes)
+        choose.Chooser, "_learned_by_halves", lambda self, causes: tried.append(len(causes)) or trying(self, causes)
     )
     known = {"identify_with": result.influence.scores, "treat_with": amends.methods.fine_tune()}
     found = amends.repair(*planted[:4], **known, learn=True)
@@ -497,19 +499,19 @@ def test_a_large_model_is_fitted_less_often(planted, result, monkeypatch):
 
 def test_right_examples_that_guard_are_learned_with_the_failures(planted, result, monkeypatch):
     """Halves of both as heavy as the whole, then the whole, a right one twice a failure; never what judges."""
-    monkeypatch.setattr(search, "FAILURE", 3.0)
-    monkeypatch.setattr(search, "RIGHT", 6.0)
+    monkeypatch.setattr(choose, "FAILURE", 3.0)
+    monkeypatch.setattr(choose, "RIGHT", 6.0)
     taught = []
-    treating = search.treated
+    treating = choose.treated
 
     def noting(train, causes, failures, remaining, method, *rest):
         if method.learn:
             taught.append((set(failures.ids.tolist()), float(failures.weights.sum()) / 3))
         return treating(train, causes, failures, remaining, method, *rest)
 
-    monkeypatch.setattr(search, "treated", noting)
+    monkeypatch.setattr(choose, "treated", noting)
     found = amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
-    given, cut = found.given, found.rounds[0].query
+    given, cut = found.given, found.rounds[0].search.part.query
     guard = given["remaining"].ids[split(planted[3][1].numpy(), 0.5, 0)[0]]
     every = {*given["failures"].ids[cut].tolist(), *guard.tolist()}
     halves, whole, heavy = taught[:4], taught[4:], len(cut) + 2 * len(guard)
@@ -520,7 +522,7 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
         assert not one & other
         assert a + b == 2 * heavy
     taught.clear()
-    monkeypatch.setattr(search, "BESIDE", 0.1)
+    monkeypatch.setattr(choose, "BESIDE", 0.1)
     amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
     assert taught[-1][1] == len(cut) + 2 * (TRAIN // 10)
     assert sum(weight for _, weight in taught[:2]) == 2 * taught[-1][1]
@@ -548,7 +550,7 @@ def test_labels_of_two_kinds_are_not_learned_together():
     net, (x, y), failures, remaining = lines()
     soft = x, nn.functional.one_hot(y, 3).float()
     assert not amends.repair(net, soft, failures, remaining, **QUICK).metrics["learned"]
-    with pytest.raises(BadInput, match="of two kinds; learn"):
+    with pytest.raises(BadInput, match="learn is True, but train and failures have labels of two kinds"):
         amends.repair(net, soft, failures, remaining, learn=True, **QUICK)
 
 
