@@ -6,12 +6,25 @@ A message is one line: what; where; what to do. The command line turns the class
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
+
+LISTED = 24  # names an error lists
 
 
 def first_line(error: BaseException) -> str:
     """What another library said, short enough to stand inside a line of ours."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def nearest(name: Any, known: Iterable[Any]) -> str:
+    """What to do about a name that is not known: the end of an error."""
+    names = [str(k) for k in known]
+    close = get_close_matches(str(name), names, 1)
+    if close or not names:
+        return f"did you mean {close[0]}?" if close else "there are none"
+    return f"choose one of {', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}"
 
 
 class AmendsError(Exception):

@@ -5,18 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from amends.config.keys import REPAIR, TABLES, Key
-from amends.errors import BadInput
-
-
-def nearest(word: str, known: Any) -> str:
-    """The known word it may have been meant for, as the end of an error."""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+from amends.errors import BadInput, nearest
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from amends.data.formats.raw import nearest
 from amends.data.records import Records
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, nearest
 
 
 def select(records: Records, which: Any) -> Records:

@@ -75,7 +75,7 @@ def _items(data: Any, name: str, accepts: set[str]) -> Records:
             f"{name} gives the same example differently each time it is read, so scores would be those of one frozen "
             "draw; pass amends.data.views(scoring, training) with a set without randomness for scoring, "
             "and augmentation stays for fine-tuning",
-            stacklevel=8,
+            stacklevel=9,
         )
     if isinstance(items[0], Mapping):
         merged = {str(k): [item[k] for item in items] for k in items[0]}
@@ -112,20 +112,30 @@ def _columns(data: Any, names: Sequence[Any], name: str, accepts: set[str]) -> R
     if label is None:
         raise BadInput(f"no label column among {_list(names)}; {name}; name it one of {', '.join(LABELS)}")
     rest = [c for c in names if c != label]
-    known = [c for c in rest if c in accepts]
-    chosen = known or [c for c in rest if c not in IDS and not _is_media(data, c) and _is_numbers(_column(data, c))]
-    found = {str(c): _tensor(_column(data, c), f"{name}.{c}") for c in chosen}
-    if not found:
+    by_name = [c for c in rest if c in accepts]
+    chosen = by_name or _of_numbers(data, rest)
+    inputs = {str(c): _tensor(_column(data, c), f"{name}.{c}") for c in chosen}
+    if not inputs:
         raise BadInput(f"no column of numbers among {_list(rest)}; {name}; tokenise or encode the inputs first")
-    own = {str(c): _own(_column(data, c)) for c in rest if c not in chosen and not _is_media(data, c)}
-    kept = {c: v for c, v in own.items() if v is not None}
+    own = _readable(data, [c for c in rest if c not in chosen])
     y, classes = _labels(data, label, name)
-    if not known and len(found) == 1:
-        return _checked(next(iter(found.values())), y, name, columns=kept, classes=classes)
-    if not known and all(t.ndim == 1 for t in found.values()):  # a table: one row of features an example
-        x = torch.stack([t.to(torch.get_default_dtype()) for t in found.values()], 1)
-        return _checked(x, y, name, columns=kept, classes=classes, features=tuple(found))
-    return _checked(found, y, name, columns=kept, classes=classes)
+    if by_name:
+        return _checked(inputs, y, name, columns=own, classes=classes)
+    x, features = _unnamed(inputs)
+    return _checked(x, y, name, columns=own, classes=classes, features=features)
+
+
+def _of_numbers(data: Any, names: Sequence[Any]) -> list[Any]:
+    return [c for c in names if c not in IDS and not _is_media(data, c) and _is_numbers(_column(data, c))]
+
+
+def _unnamed(inputs: dict[str, Tensor]) -> tuple[Inputs, tuple[str, ...]]:
+    """Columns for a model that asks for none of them by name, and their names where they make one table."""
+    if len(inputs) == 1:
+        return next(iter(inputs.values())), ()
+    if all(t.ndim == 1 for t in inputs.values()):
+        return torch.stack([t.to(torch.get_default_dtype()) for t in inputs.values()], 1), tuple(inputs)
+    return inputs, ()
 
 
 def _list(names: Sequence[Any]) -> str:
@@ -161,6 +171,12 @@ def _is_numbers(values: Any) -> bool:
         return np.asarray(values).dtype.kind in "biuf"
     except ValueError:
         return False
+
+
+def _readable(data: Any, names: Sequence[Any]) -> dict[str, np.ndarray]:
+    """The columns that a person can read."""
+    columns = {str(c): _own(_column(data, c)) for c in names if not _is_media(data, c)}
+    return {c: values for c, values in columns.items() if values is not None}
 
 
 def _own(values: Any) -> np.ndarray | None:

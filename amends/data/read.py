@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from amends.data import formats
-from amends.data.formats.pictures import Pictures
-from amends.data.formats.raw import IMAGE, TEXT, Asked, Raw, nearest
-from amends.data.inputs import Inputs, each, leaves, stacked
+from amends.data.formats.raw import Asked
+from amends.data.inputs import Inputs, each
 from amends.data.records import Records
-from amends.data.targets import TARGETS, targets
+from amends.data.source import Augmented, Normal, Source, inputs_of
+from amends.data.targets import targets
 from amends.data.views import unsteady
-from amends.errors import BadInput, first_line
-
-BLOCK = 4096  # images made into numbers at once
-IGNORED = -100  # a target token that is not to be predicted
 
 
 def read(
@@ -47,42 +38,34 @@ def read(
 ) -> Records:
     """Labelled examples of a file or folder, ready for a model.
 
-    `format` is "images" (a folder for each class), "csv", "parquet", "npz", "idx", "cifar10" or
-    "huggingface" (a dataset directory), guessed where it is None; `split` chooses among train, test, ...
-    `label`, `image`, `text`, `features` and `id` name columns, or keys of an npz; `classes` gives the order
-    of named classes, which is sorted otherwise: pass the classes of train when reading the other sets.
+    `format` is "images" (a folder for each class), "csv", "parquet", "npz", "idx", "cifar10" or "huggingface"
+    (a dataset directory), guessed when None; `split` chooses among train, test, ... `label`, `image`, `text`,
+    `features` and `id` name columns, or keys of an npz. `classes` gives the order of named classes, which is
+    sorted otherwise: pass the classes of train when reading the other sets.
 
-    A raw input is an image (float [C, H, W] from 0 to 1, resized to `size` and made `gray` where asked),
-    a text, or a row of features. `transform` takes one to a tensor or a dict of tensors, and must not be
-    random; `augment` is the same with randomness, and is read anew for fine-tuning alone; `mean` and `std`
-    then normalise what either gives. `encode` takes the list of all raw inputs instead (a tokenizer, an
-    image processor); `augment` then gives another raw input, which is encoded. `target` is "class", "real",
-    "labels" (`label` names columns of 0 and 1) or "tokens" (what `encode` gives as input_ids, padding left out).
+    A raw input is an image (float [C, H, W] from 0 to 1, resized to `size` and made `gray` where asked), a text,
+    or a row of features. `transform` turns one into a tensor or a dict of tensors and must not be random;
+    `augment` does the same with randomness, for fine-tuning alone. `mean` and `std` then normalise the result.
+    Instead of `transform`, `encode` takes the list of all raw inputs (a tokenizer, an image processor);
+    `augment` then returns another raw input, which is encoded. `target` is "class", "real", "labels" (`label`
+    names columns of 0 and 1) or "tokens" (the input_ids that `encode` returns, without padding).
     """
-    if target not in TARGETS:
-        raise BadInput(f"target is {target!r}; {path}; {nearest(target, TARGETS)}")
-    named = () if classes is None else tuple(map(str, classes))
-    ready = encode is not None or transform is not None
-    asked = Asked(split, label, image, text, features, id, named, target, ready)
-    if len(set(asked.classes)) < len(asked.classes):
-        raise BadInput(f"a class is named twice; {path}; give each of the classes once")
+    names = () if classes is None else tuple(map(str, classes))
+    encoded = encode is not None or transform is not None
+    asked = Asked(split, label, image, text, features, id, names, target, encoded)
     raw = formats.raw(Path(path), format, asked)
-    if not len(raw.inputs):
-        raise BadInput(f"no examples; {raw.where}; give at least one")
-    source = Source(raw, _inputs_of(raw, size, gray), transform, encode, Normal.of(mean, std, raw, encode))
+    source = Source(raw, inputs_of(raw, size, gray), transform, encode, Normal.of(mean, std, raw, encode))
     x = source.all()
-    if transform is not None and encode is None:
-        _warn_of_randomness(source, x)
-    if target == "tokens":
-        x, y = _tokens(x, raw)
-        names = ()
-    else:
-        y, names = targets(raw, asked)
+    _warn_of_randomness(source, x)
+    x, y, names = targets(x, raw, asked)
     view = None if augment is None else Augmented(source, augment, y)
     return Records(x, y, dict(raw.columns), names, raw.features, view, raw.where)
 
 
 def _warn_of_randomness(source: Source, x: Inputs) -> None:
+    if source.transform is None or source.encode is not None:
+        return
+
     def first(i: int) -> Any:
         return each(x, lambda t: t[i])
 
@@ -92,167 +75,3 @@ def _warn_of_randomness(source: Source, x: Inputs) -> None:
             f"of {source.raw.where}; give a transform without randomness, and this one as augment, for fine-tuning",
             stacklevel=3,
         )
-
-
-def _inputs_of(raw: Raw, size: Any, gray: bool) -> Any:
-    if raw.kind == IMAGE:
-        pair = (size, size) if isinstance(size, int) else None if size is None else tuple(size)
-        if pair is not None and (len(pair) != 2 or min(pair) < 1):
-            raise BadInput(f"size is {size!r}; {raw.where}; give a height and a width of 1 or more")
-        return Pictures(raw, pair, gray)
-    if size is not None or gray:
-        raise BadInput(f"{'size' if size is not None else 'gray'} is for images; {raw.where}; leave it out")
-    if raw.kind == TEXT:
-        return raw.inputs
-    return torch.as_tensor(np.asarray(raw.inputs)).to(torch.get_default_dtype())
-
-
-@dataclass(frozen=True, eq=False)
-class Normal:
-    """(x − mean) / std, by channel or by column."""
-
-    mean: Tensor
-    std: Tensor
-
-    @classmethod
-    def of(cls, mean: Any, std: Any, raw: Raw, encode: Any) -> Normal | None:
-        if mean is None and std is None:
-            return None
-        if encode is not None or raw.kind == TEXT:
-            raise BadInput(f"mean and std are for images and rows as they are; {raw.where}; leave them to the encoder")
-        pair = [torch.as_tensor(v, dtype=torch.get_default_dtype()).reshape(-1)
-                for v in (0.0 if mean is None else mean, 1.0 if std is None else std)]  # fmt: skip
-        if not bool((pair[1] > 0).all()) or not all(bool(p.isfinite().all()) for p in pair):
-            raise BadInput(f"mean is {mean}, std is {std}; {raw.where}; give numbers, and a std above 0")
-        return cls(*pair)
-
-    def __call__(self, x: Tensor, where: str) -> Tensor:
-        """Of several examples; channels or columns come second."""
-        for given in (self.mean, self.std):
-            if x.ndim < 2 or len(given) not in (1, x.shape[1]):
-                shape = list(x.shape[1:])
-                raise BadInput(f"mean or std has {len(given)} numbers for inputs {shape}; {where}; give one a channel")
-        shape = (1, -1, *[1] * (x.ndim - 2))
-        return (x - self.mean.reshape(shape)) / self.std.reshape(shape)
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """Raw inputs, and how they become what the model takes."""
-
-    raw: Raw
-    inputs: Any
-    transform: Callable[[Any], Any] | None
-    encode: Callable[[list[Any]], Any] | None
-    normal: Normal | None
-
-    def __len__(self) -> int:
-        return len(self.raw.inputs)
-
-    def all(self) -> Inputs:
-        if self.encode is not None:
-            return self.encoded([self.inputs[i] for i in range(len(self))])
-        if self.raw.kind == TEXT and self.transform is None:
-            raise BadInput(f"text is no input for a model; {self.raw.where}; give encode, a tokenizer for example")
-        if self.transform is None and isinstance(self.inputs, Tensor):
-            return self.inputs if self.normal is None else self.normal(self.inputs, self.raw.where)
-        if self.transform is None and self.inputs.together:
-            return self._in_blocks()
-        items = (self.one(i, self.transform) for i in range(len(self)))
-        return _filled(items, self.raw)
-
-    def _in_blocks(self) -> Tensor:
-        parts = [self.inputs.block(start, start + BLOCK) for start in range(0, len(self), BLOCK)]
-        return torch.cat(parts if self.normal is None else [self.normal(part, self.raw.where) for part in parts])
-
-    def one(self, i: int, change: Callable[[Any], Any] | None) -> Any:
-        """Example i after a transform or an augmentation."""
-        given = self.inputs[i]
-        if change is not None:
-            given = self._changed(change, given, i)
-            given = torch.as_tensor(given) if isinstance(given, np.ndarray) else given
-            if not isinstance(given, Tensor | Mapping | tuple):
-                raise BadInput(f"a transform gives a {type(given).__name__}; {self.raw.at(i)}; give tensors")
-        if self.normal is None:
-            return given
-        if not isinstance(given, Tensor) or given.ndim == 0:
-            raise BadInput(f"mean and std cannot be used on a {type(given).__name__}; {self.raw.at(i)}; leave them out")
-        return self.normal(given[None], self.raw.at(i))[0]
-
-    def _changed(self, change: Callable[[Any], Any], given: Any, i: int) -> Any:
-        try:
-            return change(given)
-        except Exception as e:
-            raise BadInput(f"the transform fails ({first_line(e)}); {self.raw.at(i)}; mend it") from e
-
-    def augmented(self, positions: np.ndarray, augment: Callable[[Any], Any]) -> Inputs:
-        if self.encode is None:
-            return stacked([self.one(int(i), augment) for i in positions], self.raw.where)
-        return self.encoded([self._changed(augment, self.inputs[int(i)], int(i)) for i in positions])
-
-    def encoded(self, given: list[Any]) -> Inputs:
-        assert self.encode is not None
-        try:
-            found = self.encode(given)
-            if isinstance(found, Mapping):
-                x: Inputs = {str(k): _tensor(v) for k, v in found.items()}
-            else:
-                x = tuple(map(_tensor, found)) if isinstance(found, tuple) else _tensor(found)
-        except BadInput:
-            raise
-        except Exception as e:
-            raise BadInput(f"encoding fails ({first_line(e)}); {self.raw.where}; pad and cut to one length") from e
-        for leaf in leaves(x):
-            if len(leaf) != len(given):
-                raise BadInput(f"{len(given)} inputs were encoded to {len(leaf)}; {self.raw.where}; give one for each")
-        return x
-
-
-def _tensor(values: Any) -> Tensor:
-    return values.detach() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
-
-
-def _filled(items: Iterator[Any], raw: Raw) -> Inputs:
-    """Inputs of one shape in one tensor, written as they come: a large set is in memory once."""
-    first = next(items)
-    if not isinstance(first, Tensor):
-        return stacked([first, *items], raw.where)
-    x = torch.empty(len(raw.inputs), *first.shape, dtype=first.dtype)
-    x[0] = first
-    for i, item in enumerate(items, 1):
-        if not isinstance(item, Tensor) or item.shape != first.shape:
-            shapes = f"{list(first.shape)} and {list(item.shape) if isinstance(item, Tensor) else type(item).__name__}"
-            fix = "give size" if raw.kind == IMAGE else "let transform give one shape"
-            raise BadInput(f"inputs of two shapes, {shapes}; {raw.at(i)}; {fix}")
-        x[i] = item
-    return x
-
-
-def _tokens(x: Inputs, raw: Raw) -> tuple[Inputs, Tensor]:
-    """The text itself as the target: token by token, padding left out."""
-    if not isinstance(x, dict) or "input_ids" not in x:
-        raise BadInput(f"tokens as targets need input_ids; {raw.where}; give encode, a tokenizer")
-    if "labels" in x:
-        return {k: v for k, v in x.items() if k != "labels"}, x["labels"].long()
-    y = x["input_ids"].long().clone()
-    if "attention_mask" in x:
-        y[x["attention_mask"] == 0] = IGNORED
-    return x, y
-
-
-@dataclass(frozen=True, eq=False)
-class Augmented:
-    """The examples of a source with augmentation: item i is (x, y), read anew each time."""
-
-    source: Source
-    augment: Callable[[Any], Any]
-    y: Tensor
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __getitem__(self, i: int) -> tuple[Any, Tensor]:
-        return each(self.source.augmented(np.array([i]), self.augment), lambda t: t[0]), self.y[i]
-
-    def inputs(self, positions: np.ndarray, like: Inputs) -> Inputs:
-        return self.source.augmented(positions, self.augment)

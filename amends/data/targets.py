@@ -6,14 +6,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.data.formats.raw import Asked, Raw, nearest
-from amends.errors import BadInput
+from amends.data.formats.raw import Asked, Raw
+from amends.data.inputs import Inputs
+from amends.errors import BadInput, nearest
 
-TARGETS = ("class", "real", "labels", "tokens")
+NOT_ASKED = -100  # a target where no token is to be predicted: the prompt, padding
 
 
-def targets(raw: Raw, asked: Asked) -> tuple[Tensor, tuple[str, ...]]:
-    """Class indices, real numbers [N, dims] or rows of 0 and 1, and the names of the classes."""
+def targets(x: Inputs, raw: Raw, asked: Asked) -> tuple[Inputs, Tensor, tuple[str, ...]]:
+    """The inputs, their targets, and the names of the classes where there are any.
+
+    Targets are class indices, real numbers [N, dims], rows of 0 and 1, or the tokens of the inputs.
+    """
+    if asked.target == "tokens":
+        return *_tokens(x, raw), ()
+    return x, *_labelled(raw, asked)
+
+
+def _tokens(x: Inputs, raw: Raw) -> tuple[Inputs, Tensor]:
+    """The text itself as the target, or what the encoder gives as labels."""
+    if not isinstance(x, dict) or "input_ids" not in x:
+        raise BadInput(f"tokens as targets need input_ids; {raw.where}; give encode, a tokenizer")
+    if "labels" in x:
+        return {k: v for k, v in x.items() if k != "labels"}, x["labels"].long()
+    return x, token_targets(x["input_ids"].long(), x.get("attention_mask"))
+
+
+def token_targets(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Every token asked but padding: `tokens` [batch, length], and the attention mask where there is one."""
+    return tokens.clone() if mask is None else torch.where(mask.bool(), tokens, NOT_ASKED)
+
+
+def _labelled(raw: Raw, asked: Asked) -> tuple[Tensor, tuple[str, ...]]:
     values = raw.labels
     if values is None:
         raise BadInput(f"no labels; {raw.where}; give a set with labels")

@@ -1,10 +1,11 @@
 """log p(y | outputs), one value an example, in nats."""
 
+from amends.data.targets import token_targets
 from amends.likelihoods.base import Custom, Likelihood, as_likelihood, asked, probability
 from amends.likelihoods.bernoulli import Bernoulli
 from amends.likelihoods.categorical import Categorical
 from amends.likelihoods.gaussian import Gaussian
-from amends.likelihoods.tokens import Tokens, token_targets
+from amends.likelihoods.tokens import Tokens
 from amends.likelihoods.weighted import Weighted, with_weights
 
 __all__ = [

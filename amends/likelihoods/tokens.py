@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from amends.data.targets import NOT_ASKED
 from amends.errors import BadInput
-
-NONE = -100  # a target where nothing is asked: the prompt, padding
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Tokens:
         if y.is_floating_point():
             return (y * before.log_softmax(-1)).sum((1, 2))
         chosen = before.gather(-1, y.clamp(min=0)[..., None])[..., 0]
-        return torch.where(y != NONE, chosen - before.logsumexp(-1), 0).sum(1)
+        return torch.where(y != NOT_ASKED, chosen - before.logsumexp(-1), 0).sum(1)
 
     def asked(self, targets: Tensor) -> Tokens:
         """The same, told what these targets ask: what it believes, draws, decides elsewhere is nothing."""
@@ -70,7 +69,7 @@ class Tokens:
     def shown(self, targets: Tensor) -> Tensor:
         if not targets.is_floating_point():
             return targets
-        return torch.where(targets.sum(-1) > 0, targets.argmax(-1), NONE)
+        return torch.where(targets.sum(-1) > 0, targets.argmax(-1), NOT_ASKED)
 
     def ceiling(self, targets: Tensor) -> Tensor:
         if targets.is_floating_point():
@@ -90,7 +89,7 @@ class Tokens:
 
     def _placed(self, tokens: Tensor) -> Tensor:
         """At the place they stand for; the first is predicted by nothing."""
-        return torch.cat([torch.full_like(tokens[:, :1], NONE), self._only(tokens, NONE)], 1)
+        return torch.cat([torch.full_like(tokens[:, :1], NOT_ASKED), self._only(tokens, NOT_ASKED)], 1)
 
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         if outputs.ndim != 3:
@@ -103,7 +102,7 @@ class Tokens:
                 f"targets are {targets.dtype} of shape {list(targets.shape)}, expected token numbers "
                 f"[{len(targets)}, {outputs.shape[1]}]; {name}; tokens at their places, -100 where none is asked"
             )
-        outside = (((targets < 0) & (targets != NONE)) | (targets >= outputs.shape[2])).any(1).nonzero()
+        outside = (((targets < 0) & (targets != NOT_ASKED)) | (targets >= outputs.shape[2])).any(1).nonzero()
         if len(outside):
             raise BadInput(
                 f"a target is neither -100 nor one of the {outputs.shape[2]} tokens; {name}[{int(outside[0])}]; "
@@ -131,9 +130,4 @@ class _Asked(Tokens):
 def _is_asked(targets: Tensor) -> Tensor:
     """Of every place but the first."""
     rest = targets[:, 1:]
-    return rest.sum(-1) > 0 if rest.is_floating_point() else rest != NONE
-
-
-def token_targets(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Every token asked but padding: `tokens` [batch, length], and the attention mask where there is one."""
-    return tokens.clone() if mask is None else torch.where(mask.bool(), tokens, NONE)
+    return rest.sum(-1) > 0 if rest.is_floating_point() else rest != NOT_ASKED

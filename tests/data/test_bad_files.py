@@ -100,7 +100,7 @@ ERRORS = {
     "wrong label column": (lambda p: read(table(p, GOOD), label="lable"), "no column 'lable' for label; .*mean label"),
     "wrong feature": (lambda p: read(table(p, GOOD), features=["a", "bb"]), "no column 'bb' for features"),
     "wrong text": (lambda p: read(table(p, GOOD), text="txt"), "no column 'txt' for text; .*mean text"),
-    "wrong image": (lambda p: read(table(p, GOOD), image="im"), "no column 'im' for images"),
+    "wrong image": (lambda p: read(table(p, GOOD), image="im"), "no column 'im' for image;"),
     "wrong id": (lambda p: read(table(p, GOOD), id="key"), "no column 'key' for id"),
     "no inputs": (lambda p: read(table(p, "note,label\na,1\n")), "no inputs among note; .*image, text or features"),
     "missing label": (lambda p: read(table(p, CSV), features="a"), "nothing in column label; .*t.csv row 2"),

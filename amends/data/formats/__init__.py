@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from amends.config.keys import TARGETS
 from amends.data.formats.cifar10 import STEMS, cifar10
 from amends.data.formats.huggingface import huggingface
 from amends.data.formats.idx import idx
 from amends.data.formats.images import images
 from amends.data.formats.npz import npz
-from amends.data.formats.raw import Asked, Raw, nearest
+from amends.data.formats.raw import Asked, Raw
 from amends.data.formats.tables import csv, parquet
-from amends.errors import BadInput
+from amends.errors import BadInput, nearest
 
 FORMATS: dict[str, Callable[[Path, Asked], Raw]] = {
     "images": images, "csv": csv, "parquet": parquet, "npz": npz, "idx": idx, "cifar10": cifar10,
@@ -57,8 +58,15 @@ def _of_folder(path: Path) -> str:
 
 
 def raw(path: Path, format: str | None, asked: Asked) -> Raw:
-    """The examples of a file or folder, as they lie there."""
+    """The examples of a file or folder, as they lie there; at least one."""
+    if asked.target not in TARGETS:
+        raise BadInput(f"target is {asked.target!r}; {path}; {nearest(asked.target, TARGETS)}")
+    if len(set(asked.classes)) < len(asked.classes):
+        raise BadInput(f"a class is named twice; {path}; give each of the classes once")
     name = guess(path) if format is None or not path.exists() else format
     if name not in FORMATS:
         raise BadInput(f"no format {name!r}; {path}; {nearest(name, FORMATS)}")
-    return FORMATS[name](path, asked)
+    examples = FORMATS[name](path, asked)
+    if not len(examples.inputs):
+        raise BadInput(f"no examples; {examples.where}; give at least one")
+    return examples

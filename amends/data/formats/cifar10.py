@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from amends.data.formats import pickles
-from amends.data.formats.raw import IMAGE, Asked, Raw, nearest, split_of
-from amends.errors import BadInput, first_line
+from amends.data.formats.raw import IMAGE, Asked, Raw, split_of
+from amends.errors import BadInput, first_line, nearest
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}

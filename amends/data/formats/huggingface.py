@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from amends.data.formats import tables
+from amends.data.formats.columns import raw
 from amends.data.formats.raw import Asked, Raw, split_of
+from amends.data.formats.tables import columns_of, parquets
 from amends.errors import BadInput, first_line
 
 
@@ -41,10 +42,10 @@ def _saved(path: Path, asked: Asked) -> Raw:
         ) from e
     try:
         found: Any = load_from_disk(str(path))
-        table = tables.columns_of(found.with_format("arrow")[:].to_pandas())
+        table = columns_of(found.with_format("arrow")[:].to_pandas())
     except Exception as e:  # arrow and datasets have errors of many kinds
         raise BadInput(f"the dataset cannot be read ({first_line(e)}); {path}; save it again") from e
-    return tables.raw(table, path, asked, found.features.to_dict())
+    return raw(table, path, asked, found.features.to_dict())
 
 
 def _parquets(path: Path, asked: Asked) -> Raw:
@@ -56,4 +57,4 @@ def _parquets(path: Path, asked: Asked) -> Raw:
         found.setdefault(split, []).append(file)
     if not found:
         raise BadInput(f"neither a saved dataset nor parquet files; {path}; give what save_to_disk wrote")
-    return tables.parquets(found[split_of(asked.split, list(found), path)], asked)
+    return parquets(found[split_of(asked.split, list(found), path)], asked)

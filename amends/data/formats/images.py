@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from amends.data.formats.raw import IMAGE, Asked, Raw, nearest, split_of
-from amends.errors import BadInput
+from amends.data.formats.raw import IMAGE, Asked, Raw, split_of
+from amends.errors import BadInput, nearest
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 SPLITS = ("train", "test", "val", "valid", "validation", "dev", "eval")
@@ -24,24 +24,30 @@ def images(folder: Path, asked: Asked) -> Raw:
     if asked.split is not None or (below and all(name in SPLITS for name in below)):
         folder = folder / split_of(asked.split, below, folder)
         below = _folders(folder)
+    inside = _by_class(folder, below, asked.classes)
+    classes = asked.classes or tuple(inside)
+    files = [p for images in inside.values() for p in images]
+    labels = [classes.index(name) for name, images in inside.items() for _ in images]
+    paths = np.array([p.relative_to(folder).as_posix() for p in files], dtype=object)
+    return Raw(
+        IMAGE, files, np.array(labels), str(folder), {"path": paths}, tuple(classes), call=lambda i: str(files[i])
+    )
+
+
+def _by_class(folder: Path, below: list[str], classes: tuple[str, ...]) -> dict[str, list[Path]]:
+    """The images of each class that has any."""
     if not below:
         raise BadInput(f"no folder for any class; {folder}; put the images of each class into a folder of its name")
     inside = {name: files for name in below if (files := _images(folder / name))}
     if not inside:
         raise BadInput(f"no image; {folder}; files end in {', '.join(SUFFIXES)}")
-    if not asked.classes and len(inside) < len(below):  # a class without examples, or no class: the model knows
+    if not classes and len(inside) < len(below):  # a class without examples, or no class: the model knows
         empty = next(name for name in below if name not in inside)
         raise BadInput(f"the folder {empty} holds no image; {folder}; take it away, or name the classes")
-    classes = asked.classes or tuple(inside)
     for name in inside:
-        if name not in classes:
+        if classes and name not in classes:
             raise BadInput(f"the folder {name} is no class; {folder}; {nearest(name, classes)}")
-    found = [p for files in inside.values() for p in files]
-    labels = [classes.index(name) for name, files in inside.items() for _ in files]
-    paths = np.array([p.relative_to(folder).as_posix() for p in found], dtype=object)
-    return Raw(
-        IMAGE, found, np.array(labels), str(folder), {"path": paths}, tuple(classes), call=lambda i: str(found[i])
-    )
+    return inside
 
 
 def _folders(folder: Path) -> list[str]:

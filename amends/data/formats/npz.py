@@ -5,13 +5,14 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from amends.data.formats.pictures import channels_first
-from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw, nearest
+from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw
 from amends.data.views import LABELS
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, nearest
 
 INPUTS = ("x", "X", "images", "image", "data", "inputs", "features", "text")
 
@@ -19,12 +20,11 @@ INPUTS = ("x", "X", "images", "image", "data", "inputs", "features", "text")
 def npz(path: Path, asked: Asked) -> Raw:
     """With a split the keys are those that end in it: x_train, y_train. Bytes in three or four axes are
     images; other numbers are taken as they are. Further rows of the same length are the user's columns."""
-    if isinstance(asked.features, list | tuple):
+    if not isinstance(asked.features, str | None):
         raise BadInput(f"features are {len(asked.features)} names; {path}; give the one key that holds the inputs")
     arrays = _arrays(path)
     end = "" if asked.split is None else f"_{asked.split}"
-    given = asked.image or asked.text or (asked.features if isinstance(asked.features, str) else None)
-    inputs = _key(given, INPUTS, end, arrays, path, "inputs")
+    inputs = _key(asked.image or asked.text or asked.features, INPUTS, end, arrays, path, "inputs")
     label = asked.label if isinstance(asked.label, str | None) else asked.label[0]
     labels = None if asked.target == "tokens" else arrays[_key(label, ("y", "Y", *LABELS), end, arrays, path, "label")]
     x = arrays[inputs]
@@ -36,13 +36,19 @@ def npz(path: Path, asked: Asked) -> Raw:
     }  # fmt: skip
     if asked.id is not None:
         columns["id"] = arrays[_key(asked.id, (), end, arrays, path, "id")]
+    kind, values = _of_kind(x, bool(asked.image), f"{path}, {inputs}")
+    return Raw(kind, values, labels, str(path), columns, asked.classes)
+
+
+def _of_kind(x: np.ndarray, image: bool, where: str) -> tuple[str, Any]:
+    """What the inputs are, and the inputs."""
     if x.dtype.kind in "US":
-        return Raw(TEXT, x.astype(str).tolist(), labels, str(path), columns, asked.classes)
+        return TEXT, x.astype(str).tolist()
     if x.dtype.kind not in "biuf":
-        raise BadInput(f"{inputs} holds {x.dtype}; {path}; give numbers or text")
-    if asked.image or (x.dtype == np.uint8 and x.ndim > 2):
-        return Raw(IMAGE, channels_first(x, f"{path}, {inputs}"), labels, str(path), columns, asked.classes)
-    return Raw(ROW, x, labels, str(path), columns, asked.classes)
+        raise BadInput(f"the array holds {x.dtype}; {where}; give numbers or text")
+    if image or (x.dtype == np.uint8 and x.ndim > 2):
+        return IMAGE, channels_first(x, where)
+    return ROW, x
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

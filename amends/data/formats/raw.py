@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from amends.errors import BadInput
+from amends.errors import BadInput, nearest
 
 IMAGE, TEXT, ROW = "image", "text", "row"
 
@@ -56,13 +55,6 @@ class Raw:
     def at(self, i: int) -> str:
         """What a person calls example i."""
         return f"{self.where}[{i}]" if self.call is None else self.call(i)
-
-
-def nearest(name: str, known: Iterable[Any]) -> str:
-    """What to do about a name that is not there."""
-    names = [str(k) for k in known]
-    close = difflib.get_close_matches(str(name), names, 1, 0.6)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names[:12]) or 'none'}"
 
 
 def split_of(asked: str | None, known: Sequence[str], where: Path, default: str | None = None) -> str:
