@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import vjp, vmap
 
+from amends.curvature.kinds import Kind, by_row
 from amends.curvature.rules import Rule, rule_for
 from amends.data.examples import Inputs, each, leaves
 from amends.errors import BadInput
@@ -101,6 +103,17 @@ def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned])
         for handle in handles:
             handle.remove()
     return Pass(outputs, calls, start, receiver)
+
+
+def passes(
+    factor: Factor, theta: Params, kind: Kind, layers: Iterable[Owned]
+) -> Iterator[tuple[Inputs, Pass, Tensor, Iterator[Tensor]]]:
+    """Batch by batch: the inputs, the forward pass, the weights, and the vectors to send back, times √|w|."""
+    probe = kind.probe(factor)
+    for at, x, y, w in factor.tiles():
+        run, root = forward(factor.network, theta, x, layers), w.abs().sqrt()
+        vectors = probe(run.outputs.detach(), y, at)
+        yield x, run, w, map(by_row, vectors, repeat(root))
 
 
 @dataclass(frozen=True, eq=False)

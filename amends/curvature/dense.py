@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.backprop import general_grads
-from amends.curvature.kinds import Empirical, Kind, by_row, check_measure
+from amends.curvature.kinds import Measure, by_row
 from amends.errors import OutOfMemory
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, count, flatten, unflatten
@@ -94,16 +95,16 @@ def nonnegative(matrix: Tensor) -> Tensor:
     return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.mT
 
 
+def formed(product: Callable[[Params], Params], like: Params) -> Tensor:
+    """The matrix whose products with vectors are given."""
+    first = flatten(like)
+    eye = torch.eye(len(first), dtype=first.dtype, device=first.device)
+    return torch.stack([flatten(product(unflatten(row, like))) for row in eye])
+
+
 @dataclass(frozen=True)
-class Dense:
+class Dense(Measure):
     """Measures it from per-example gradients, by vmap over the whole model."""
-
-    kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
-    prior: float = 0.0
-    damping: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_measure(self.kind, self.prior, self.damping)
 
     def __call__(self, factor: Factor, theta: Params) -> DensePrecision:
         size = count(theta)

@@ -8,8 +8,8 @@ from functools import cached_property
 import torch
 from torch import Generator, Tensor
 
-from amends.curvature.backprop import Call, Plan, forward, general_grads, plan
-from amends.curvature.kinds import Empirical, Kind, by_row, check_measure
+from amends.curvature.backprop import Call, Plan, general_grads, passes, plan
+from amends.curvature.kinds import Kind, Measure
 from amends.curvature.rules import squared
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, flatten, zeros_like
@@ -37,18 +37,22 @@ class DiagonalPrecision:
 
     @property
     def flat(self) -> int:
+        return int(sum(silent.sum() for silent in self._silent.values()))
+
+    @property
+    def _silent(self) -> Params:
+        """Where the data says nothing, to rounding."""
         if not self.data:
-            return 0
+            return {}
         tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self.mean
-        return int(sum((d <= tiny).sum() for d in self.data.values()))
+        return {k: d <= tiny for k, d in self.data.items()}
 
     @cached_property
     def _positive(self) -> Params:
         if self.prior > 0:
             return {k: d + self.prior for k, d in self.data.items()}
-        tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self.mean
-        floor = self.damping * self.mean or 1.0
-        return {k: torch.where(d <= tiny, floor, d) for k, d in self.data.items()}
+        silent, floor = self._silent, self.damping * self.mean or 1.0
+        return {k: torch.where(silent[k], floor, d) for k, d in self.data.items()}
 
     def solve(self, vector: Params) -> Params:
         return {k: vector[k] / p for k, p in self._positive.items()}
@@ -74,15 +78,8 @@ def normal_like(like: Tensor, generator: Generator) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Diagonal:
+class Diagonal(Measure):
     """Measures it: per-example gradients are squared, then summed."""
-
-    kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
-    prior: float = 0.0
-    damping: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_measure(self.kind, self.prior, self.damping)
 
     def __call__(self, factor: Factor, theta: Params) -> DiagonalPrecision:
         return DiagonalPrecision(diagonal(factor, theta, self.kind), self.prior, self.damping)
@@ -94,10 +91,7 @@ def diagonal(factor: Factor, theta: Params, kind: Kind, layout: Plan | None = No
     if not len(factor):
         return total
     layout = layout or plan(factor, theta)
-    network, probe = factor.network, kind.probe(factor)
-    for at, x, y, w in factor.tiles():
-        root = w.abs().sqrt()
-        run = forward(network, theta, x, layout.layers)
+    for x, run, _, vectors in passes(factor, theta, kind, layout.layers):
         uses, shared = run.uses, {}
 
         def receive(call: Call, g: Tensor, uses=uses, shared=shared) -> None:
@@ -112,11 +106,10 @@ def diagonal(factor: Factor, theta: Params, kind: Kind, layout: Plan | None = No
                 if own in owned.names:
                     shared[owned.names[own]] = shared.get(owned.names[own], 0) + grad
 
-        for u in probe(run.outputs.detach(), y, at):
-            vector = by_row(u, root)
+        for vector in vectors:
             if layout.layers:
                 run.back(vector, receive)
-            parts = general_grads(network, theta, x, vector, layout.general) if layout.general else {}
+            parts = general_grads(factor.network, theta, x, vector, layout.general) if layout.general else {}
             for name, grad in {**shared, **parts}.items():
                 total[name] += (grad**2).sum(0)
             shared.clear()

@@ -9,12 +9,13 @@ from functools import cached_property
 import torch
 from torch import Generator, Tensor
 
+from amends.curvature.dense import formed
 from amends.curvature.diagonal import diagonal
 from amends.curvature.kinds import GGN, Kind, Sampled, by_row
 from amends.errors import NotConverged
 from amends.evidence.factor import Factor
 from amends.evidence.network import transformable
-from amends.evidence.params import Params, flatten, plus, scaled, unflatten, zeros_like
+from amends.evidence.params import Params, flatten, plus, scaled, zeros_like
 from amends.likelihoods import asked
 
 
@@ -84,22 +85,7 @@ class ImplicitPrecision:
         return replace(self, prior=self.lift + relative * mean)
 
     def dense(self) -> Tensor:
-        like = self.parts[0][1]
-        first = flatten(like)
-        eye = torch.eye(len(first), dtype=first.dtype, device=first.device)
-        return torch.stack([flatten(self @ unflatten(row, like)) for row in eye])
-
-
-def implicit(
-    factor: Factor,
-    theta: Params,
-    kind: Kind,
-    prior: float,
-    damping: float,
-    solver: Callable[[ImplicitPrecision, Params], Params],
-) -> ImplicitPrecision:
-    whole = factor if bool((factor.weights > 0).all()) else replace(factor, weights=factor.weights.abs())
-    return ImplicitPrecision(((whole, theta, 1.0),), kind, prior, damping, solver)
+        return formed(self.__matmul__, self.parts[0][1])
 
 
 def _some(factor: Factor, batch: int, noise: Generator) -> Factor:

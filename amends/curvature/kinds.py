@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -25,13 +25,6 @@ class Kind(Protocol):
     def probe(self, factor: Factor) -> Probe:
         """(outputs, targets, position) → the vectors u, each [batch, outputs]."""
         ...
-
-
-def check_measure(kind: Any, prior: Any, damping: Any) -> None:
-    """BadInput unless curvature can be measured so."""
-    at_least("curvature", prior=(prior, 0.0), damping=(damping, 0.0))
-    if isinstance(kind, type) or not hasattr(kind, "probe"):
-        raise BadInput(f"kind is {kind!r}; curvature; pass an object: GGN(), Empirical() or Sampled()")
 
 
 def by_row(vectors: Tensor, scale: Tensor) -> Tensor:
@@ -96,3 +89,18 @@ class GGN:
             yield from asked(factor.network.likelihood, targets).root(outputs).unbind(1)
 
         return vectors
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What every way to measure curvature is told: which matrix, λ, and what stands in for λ where it is 0
+    and the data is silent, as a share of the mean of the diagonal."""
+
+    kind: Kind = Empirical()
+    prior: float = 0.0
+    damping: float = 1e-3
+
+    def __post_init__(self) -> None:
+        at_least("curvature", prior=(self.prior, 0.0), damping=(self.damping, 0.0))
+        if isinstance(self.kind, type) or not hasattr(self.kind, "probe"):
+            raise BadInput(f"kind is {self.kind!r}; curvature; pass an object: GGN(), Empirical() or Sampled()")

@@ -12,118 +12,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from amends.curvature import rules
-from amends.curvature.backprop import Call, Owned, Plan, forward, plan
-from amends.curvature.dense import nonnegative
+from amends.curvature.backprop import Call, Owned, Plan, forward, passes, plan
+from amends.curvature.blocks import Block, Corrected, Place
+from amends.curvature.dense import formed
 from amends.curvature.diagonal import DiagonalPrecision, diagonal, normal_like
-from amends.curvature.kinds import Empirical, Kind, by_row, check_measure
+from amends.curvature.kinds import Measure
 from amends.evidence.factor import Factor
-from amends.evidence.params import Params, count, flatten, unflatten
+from amends.evidence.params import Params, count
 
 CHUNK = 2**24  # numbers of per-example gradients held at once
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a block's matrix [groups, out, in (+1)] lives in θ: a weight, its bias as last column."""
-
-    groups: int
-    weight: str
-    bias: str | None
-
-    def pack(self, vector: Params) -> Tensor:
-        parts = [vector[self.weight].reshape(self.groups, len(vector[self.weight]) // self.groups, -1)]
-        if self.bias is not None:
-            parts.append(vector[self.bias].reshape(self.groups, -1, 1))
-        return torch.cat(parts, -1)
-
-    def unpack(self, packed: Tensor, like: Params) -> Params:
-        if self.bias is None:
-            return {self.weight: packed.reshape(like[self.weight].shape)}
-        return {
-            self.weight: packed[..., :-1].reshape(like[self.weight].shape),
-            self.bias: packed[..., -1].reshape(like[self.bias].shape),
-        }
-
-
-def eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """Values and vectors; half precision is widened for it, since torch has no routine of its own."""
-    wide = symmetric if symmetric.dtype in (torch.float32, torch.float64) else symmetric.float()
-    values, vectors = torch.linalg.eigh(wide)
-    return values.to(symmetric.dtype), vectors.to(symmetric.dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """A ⊗ G / count."""
-
-    place: Place
-    inputs: Tensor  # A [groups, in, in]
-    grads: Tensor  # G [groups, out, out]
-    count: float
-
-    def __matmul__(self, packed: Tensor) -> Tensor:
-        return self.grads @ packed @ self.inputs / max(self.count, 1e-30)
-
-    @cached_property
-    def spectrum(self) -> Spectrum:
-        a, basis_a = eigen(self.inputs)
-        g, basis_g = eigen(self.grads)
-        values = g.clamp(min=0)[:, :, None] * a.clamp(min=0)[:, None, :] / max(self.count, 1e-30)
-        return Spectrum(values, basis_a, basis_g)
-
-    def plus(self, other: Block, sign: float) -> Block:
-        """Factors are sums over examples, so they add as if the data had been seen together."""
-        return replace(
-            self,
-            inputs=nonnegative(self.inputs + sign * other.inputs),
-            grads=nonnegative(self.grads + sign * other.grads),
-            count=self.count + sign * other.count,
-        )
-
-    def scaled(self, by: float) -> Block:
-        """As if every example had been seen `by` times."""
-        return replace(self, inputs=by * self.inputs, grads=by * self.grads, count=by * self.count)
-
-
-class Spectrum(NamedTuple):
-    """Curvature [groups, out, in] along the products of two bases."""
-
-    values: Tensor
-    basis_a: Tensor
-    basis_g: Tensor
-
-    def turned(self, packed: Tensor) -> Tensor:
-        return self.basis_g.mT @ packed @ self.basis_a
-
-    def back(self, turned: Tensor) -> Tensor:
-        return self.basis_g @ turned @ self.basis_a.mT
-
-
-@dataclass(frozen=True, eq=False)
-class Corrected:
-    """A diagonal in the eigenbasis of A ⊗ G."""
-
-    place: Place
-    spectrum: Spectrum
-
-    def __matmul__(self, packed: Tensor) -> Tensor:
-        return self.spectrum.back(self.spectrum.values * self.spectrum.turned(packed))
-
-    def plus(self, other: Corrected, sign: float) -> Corrected:
-        """The other's curvature along our own directions."""
-        ours, theirs = self.spectrum, other.spectrum
-        g, a = (ours.basis_g.mT @ theirs.basis_g) ** 2, (ours.basis_a.mT @ theirs.basis_a) ** 2
-        values = ours.values + sign * (g @ theirs.values @ a.mT)
-        return replace(self, spectrum=ours._replace(values=values.clamp(min=0)))
-
-    def scaled(self, by: float) -> Corrected:
-        return replace(self, spectrum=self.spectrum._replace(values=by * self.spectrum.values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,17 +67,18 @@ class KroneckerPrecision:
     def solve(self, vector: Params) -> Params:
         out = self.rest.solve({k: vector[k] for k in self.rest.data}) if self.rest.data else {}
         for block in self.blocks:
-            found = block.spectrum
-            turned = found.turned(block.place.pack(vector)) / self._positive(found.values)
-            out |= block.place.unpack(found.back(turned), self.like)
+            spectrum = block.spectrum
+            turned = spectrum.turned(block.place.pack(vector)) / self._positive(spectrum.values)
+            out |= block.place.unpack(spectrum.back(turned), self.like)
         return {k: out[k] for k in self.like}
 
     def draw(self, generator: Generator) -> Params:
         out = self.rest.draw(generator) if self.rest.data else {}
         for block in self.blocks:
-            found = block.spectrum
-            turned = found.turned(normal_like(found.values, generator)) / self._positive(found.values).sqrt()
-            out |= block.place.unpack(found.back(turned), self.like)
+            spectrum = block.spectrum
+            noise = normal_like(spectrum.values, generator)
+            turned = spectrum.turned(noise) / self._positive(spectrum.values).sqrt()
+            out |= block.place.unpack(spectrum.back(turned), self.like)
         return {k: out[k] for k in self.like}
 
     def plus(self, other: KroneckerPrecision, sign: float) -> KroneckerPrecision:
@@ -191,21 +94,12 @@ class KroneckerPrecision:
         return replace(self, prior=prior, rest=replace(self.rest, prior=prior))
 
     def dense(self) -> Tensor:
-        first = flatten(self.like)
-        eye = torch.eye(len(first), dtype=first.dtype, device=first.device)
-        return torch.stack([flatten(self @ unflatten(row, self.like)) for row in eye])
+        return formed(self.__matmul__, self.like)
 
 
 @dataclass(frozen=True)
-class Kronecker:
+class Kronecker(Measure):
     """Measures it in one forward pass and one backward pass per output vector."""
-
-    kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
-    prior: float = 0.0
-    damping: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_measure(self.kind, self.prior, self.damping)
 
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
         chosen, others = _chosen(factor, theta)
@@ -218,8 +112,7 @@ class Kronecker:
         inputs: dict[Owned, Tensor] = {}
         grads: dict[Owned, Tensor] = {}
         counts: dict[Owned, float] = {}
-        probe = self.kind.probe(factor)
-        for at, x, y, w in factor.tiles():
+        for _, run, w, vectors in passes(factor, theta, self.kind, layers):
             seen: set[Owned] = set()
 
             def receive(call: Call, g: Tensor, w: Tensor = w, seen: set[Owned] = seen) -> None:
@@ -232,9 +125,8 @@ class Kronecker:
                     inputs[owned] = inputs.get(owned, 0) + torch.einsum("bgit,bgjt->gij", weighted, a)
                     counts[owned] = counts.get(owned, 0.0) + float(w.abs().sum()) * a.shape[-1]
 
-            run = forward(factor.network, theta, x, layers)
-            for u in probe(run.outputs.detach(), y, at):
-                run.back(by_row(u, w.abs().sqrt()), receive)
+            for vector in vectors:
+                run.back(vector, receive)
         return tuple(
             Block(Place(len(inputs[o]), o.names["weight"], o.names.get("bias")), inputs[o], grads[o], counts[o])
             for o in layers
@@ -255,15 +147,8 @@ def _chosen(factor: Factor, theta: Params) -> tuple[list[Owned], Plan]:
 
 
 @dataclass(frozen=True)
-class EKFAC:
+class EKFAC(Measure):
     """Kronecker's bases, then a second pass over the data for the curvature along them."""
-
-    kind: Kind = Empirical()  # noqa: RUF009 (frozen, without state)
-    prior: float = 0.0
-    damping: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_measure(self.kind, self.prior, self.damping)
 
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
         factored = Kronecker(self.kind, self.prior, self.damping)(factor, theta)
@@ -279,11 +164,9 @@ class EKFAC:
             for ai, gi in zip(a.split(step), g.split(step), strict=True):
                 values[owned] += (gi @ ai.mT).pow_(2).sum(0)
 
-        probe = self.kind.probe(factor)
-        for at, x, y, w in factor.tiles():
-            run = forward(factor.network, theta, x, layers)
-            for u in probe(run.outputs.detach(), y, at):
-                run.back(by_row(u, w.abs().sqrt()), receive)
+        for _, run, _, vectors in passes(factor, theta, self.kind, layers):
+            for vector in vectors:
+                run.back(vector, receive)
         blocks = tuple(
             Corrected(b.place, spectra[o]._replace(values=values[o]))
             for o, b in zip(layers, factored.blocks, strict=True)

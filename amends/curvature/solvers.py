@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 
 import torch
 
-from amends.curvature.implicit import ImplicitPrecision, implicit
-from amends.curvature.kinds import GGN, Kind, check_measure
+from amends.curvature.implicit import ImplicitPrecision
+from amends.curvature.kinds import GGN, Kind, Measure
 from amends.errors import NotConverged, at_least
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, dot, plus, scaled, zeros_like
@@ -30,21 +31,30 @@ def largest(precision: ImplicitPrecision, steps: int = 12) -> float:
 
 
 @dataclass(frozen=True)
-class CG:
-    """Conjugate gradients: matrix-free, for models of any size; each step is one pass over the data."""
+class Solver(Measure, ABC):
+    """Iterates until the residual is `tolerance` of its start, for at most `steps` steps."""
 
     kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
-    prior: float = 0.0
     damping: float = 100.0
     tolerance: float = 1e-3
     steps: int = 500
 
     def __post_init__(self) -> None:
-        check_measure(self.kind, self.prior, self.damping)
+        super().__post_init__()
         at_least("solver", steps=(self.steps, 1))
 
     def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
-        return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
+        whole = factor if bool((factor.weights > 0).all()) else replace(factor, weights=factor.weights.abs())
+        return ImplicitPrecision(((whole, theta, 1.0),), self.kind, self.prior, self.damping, self.solve)
+
+    @abstractmethod
+    def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
+        """(P + shift)⁻¹ v, or NotConverged."""
+
+
+@dataclass(frozen=True)
+class CG(Solver):
+    """Conjugate gradients: matrix-free, for models of any size; each step is one pass over the data."""
 
     def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
         """Preconditioned by the diagonal."""
@@ -71,24 +81,13 @@ class CG:
 
 
 @dataclass(frozen=True)
-class GD:
+class GD(Solver):
     """Gradient descent on ½ vᵀPv − gᵀv, the paper's first approximation, with the step 1/λ_max.
 
     Each step is one pass over the data, and about λ_max/λ_min of them are needed.
     """
 
-    kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
-    prior: float = 0.0
-    damping: float = 100.0
-    tolerance: float = 1e-3
     steps: int = 2000
-
-    def __post_init__(self) -> None:
-        check_measure(self.kind, self.prior, self.damping)
-        at_least("solver", steps=(self.steps, 1))
-
-    def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
-        return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
 
     def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
         start = norm(vector)
@@ -111,7 +110,7 @@ class GD:
 
 
 @dataclass(frozen=True)
-class LiSSA:
+class LiSSA(Solver):
     """v ← g + v − P_b v / s on random batches b, whose mean tends to s P⁻¹ g (Agarwal et al. 2016).
 
     The scale s must exceed the largest curvature of every batch or the recursion explodes. It is
@@ -120,20 +119,14 @@ class LiSSA:
     data is below `tolerance`; it is looked at whenever the number of steps has doubled.
     """
 
-    kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
-    prior: float = 0.0
-    damping: float = 100.0
     tolerance: float = 0.05
     steps: int = 20_000
     batch: int = 64
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_measure(self.kind, self.prior, self.damping)
-        at_least("solver", steps=(self.steps, 1), batch=(self.batch, 1))
-
-    def __call__(self, factor: Factor, theta: Params) -> ImplicitPrecision:
-        return implicit(factor, theta, self.kind, self.prior, self.damping, self.solve)
+        super().__post_init__()
+        at_least("solver", batch=(self.batch, 1))
 
     def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
         start = norm(vector)

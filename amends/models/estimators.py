@@ -42,7 +42,7 @@ class Opened:
     @property
     def innermost(self) -> nn.Module:
         """The module whose forward names its inputs: not what stands around it."""
-        inner = self.module.inner if isinstance(self.module, Logarithm | TwoClasses) else self.module
+        inner = _inner(self.module)
         base = getattr(inner, "get_base_model", None)  # of an adapter
         return inner if base is None else base()
 
@@ -111,24 +111,28 @@ def _refuse_frozen(model: nn.Module) -> None:
             )
 
 
-class Logarithm(nn.Module):
-    """log p, for a module that ends in a softmax, with the small number skorch adds."""
+class Around(nn.Module):
+    """A module whose outputs are turned into what a likelihood takes."""
 
     def __init__(self, inner: nn.Module):
         super().__init__()
         self.inner = inner
+
+
+def _inner(module: nn.Module) -> nn.Module:
+    return module.inner if isinstance(module, Around) else module
+
+
+class Logarithm(Around):
+    """log p, for a module that ends in a softmax, with the small number skorch adds."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         p = self.inner(*args, **kwargs)
         return (p + torch.finfo(p.dtype).eps).log()
 
 
-class TwoClasses(nn.Module):
+class TwoClasses(Around):
     """The logits (0, f) of a module that gives one logit f: softmax of them is σ(f)."""
-
-    def __init__(self, inner: nn.Module):
-        super().__init__()
-        self.inner = inner
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         f = self.inner(*args, **kwargs)
@@ -149,8 +153,7 @@ def _skorch(net: Any, likelihood: Any) -> Opened:
     def back(repaired: nn.Module) -> Any:
         """A copy of the net with the repaired weights; its optimiser and history come along."""
         copied = deepcopy(net)
-        inner = repaired.inner if isinstance(repaired, Logarithm | TwoClasses) else repaired
-        copied.module_.load_state_dict(inner.state_dict())
+        copied.module_.load_state_dict(_inner(repaired).state_dict())
         return copied
 
     return Opened(module, likelihood, back)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+import torch
 from torch import Generator, Tensor
 
 from amends.evidence.factor import Factor, Term
-from amends.evidence.params import Params
+from amends.evidence.params import Params, plus
 
 
 class Posterior(Protocol):
@@ -64,6 +65,16 @@ class Precision(Protocol):
     def flat(self) -> int:
         """How many directions the data says nothing about."""
         ...
+
+
+def over_draws(
+    f: Callable[[Params], Tensor], mean: Params, deviation: Callable[[Generator], Params], draws: int, seed: int
+) -> Tensor:
+    """f at the mean, or at `draws` points around it: the same noise for the same seed, before and after an edit."""
+    if not draws:
+        return f(mean)[None]
+    noise = Generator().manual_seed(seed)
+    return torch.stack([f(plus(mean, deviation(noise))) for _ in range(draws)])
 
 
 class Curvature(Protocol):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from amends.evidence.factor import Factor, Term
 from amends.evidence.params import Params, dot, plus, scaled
-from amends.posteriors.base import Curvature, Precision
+from amends.posteriors.base import Curvature, Precision, over_draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +80,7 @@ class Gaussian:
         return precision if self.decay == 1.0 else precision.scaled(self.decay)
 
     def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
-        """At the mean, or over `draws` with the same noise before and after an edit."""
-        if not self.draws:
-            return f(self.mean)[None]
-        noise = torch.Generator().manual_seed(self.seed)
-        return torch.stack([f(plus(self.mean, self.precision.draw(noise))) for _ in range(self.draws)])
+        return over_draws(f, self.mean, lambda noise: self.precision.draw(noise), self.draws, self.seed)
 
     def sampled(self, draws: int, seed: int = 0) -> Gaussian:
         return replace(self, draws=draws, seed=seed)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from amends.errors import BadInput
 from amends.evidence.factor import Factor, Term
-from amends.evidence.params import Params, dot, plus, scaled
+from amends.evidence.params import Params, dot, scaled
+from amends.posteriors.base import over_draws
 from amends.posteriors.expected import spread_name
 
 
@@ -45,11 +46,7 @@ class MeanField:
     settled = True
 
     def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
-        """At the mean, or over `draws` with the same noise before and after an edit."""
-        if not self.draws:
-            return f(self.mean)[None]
-        noise = torch.Generator().manual_seed(self.seed)
-        return torch.stack([f(plus(self.mean, self._deviation(noise))) for _ in range(self.draws)])
+        return over_draws(f, self.mean, self._deviation, self.draws, self.seed)
 
     def _deviation(self, noise: torch.Generator) -> Params:
         return {k: s * torch.randn(s.shape, generator=noise, dtype=torch.float64).to(s) for k, s in self.spread.items()}
