@@ -41,9 +41,13 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.learn not in (None, True, False):
-            raise BadInput(f"learn is {self.learn!r}; pass True, False, or None to let the evidence decide")
+            raise BadInput(
+                f"learn is {self.learn!r}; it must be True, False or None; pass None to let the evidence decide"
+            )
         if self.floor is not None and not _is_share(self.floor):
-            raise BadInput(f"floor is {self.floor!r}; pass the share of remaining that may be lost, 0 to 1")
+            raise BadInput(
+                f"floor is {self.floor!r}; it must be from 0 to 1; pass the share of remaining that may be lost"
+            )
 
 
 def sets_to_keep(keep: Any) -> tuple[dict[str, Any], dict[str, float | None]]:
@@ -52,7 +56,7 @@ def sets_to_keep(keep: Any) -> tuple[dict[str, Any], dict[str, float | None]]:
     given = {f"keep[{name!r}]": k for name, k in (keep.items() if isinstance(keep, Mapping) else enumerate(keep))}
     for name, k in given.items():
         if isinstance(k, Keep) and not _is_share(k.least):
-            raise BadInput(f"{name} has least={k.least!r}; pass the share that must be right, 0 to 1")
+            raise BadInput(f"least of {name} is {k.least!r}; it must be from 0 to 1; pass the share that must be right")
     sets = {name: k.data if isinstance(k, Keep) else k for name, k in given.items()}
     return sets, {name: float(k.least) if isinstance(k, Keep) else None for name, k in given.items()}
 
@@ -69,11 +73,13 @@ def removal(remove: Any, size: int, names: np.ndarray | None = None) -> int | np
         whole = isinstance(remove, numbers.Integral)
         gone = len(top(np.zeros(size), int(remove)) if whole else fraction(np.zeros(size), float(remove)))
         if gone == size:
-            raise BadInput(f"remove is {remove!r}, which is all of train; leave something to learn from")
+            raise BadInput(f"remove is {remove!r}; that is all of train; leave something to learn from")
         return gone
     if (isinstance(remove, Sequence | np.ndarray) and not isinstance(remove, str)) or hasattr(remove, "__array__"):
         return indices(remove, size, names)
-    raise BadInput(f"remove is {remove!r}; pass a count, a share of train, positions in train, or None")
+    raise BadInput(
+        f"remove is {remove!r}; it must say what to remove; pass a count, a share of train, positions in it, or None"
+    )
 
 
 def treatment(given: Any, learn: bool | None, seed: int, examples: int) -> tuple[Method, bool | None]:
@@ -84,7 +90,9 @@ def treatment(given: Any, learn: bool | None, seed: int, examples: int) -> tuple
     if given is None or isinstance(given, Default):
         method = (given or Default()).treating(seed, examples)
     if not isinstance(method, Method):
-        raise BadInput(f"treat_with is {given!r}; pass a method that treats, for example amends.methods.newton()")
+        raise BadInput(
+            f"treat_with is {given!r}; it does not treat; pass a method that does, for example amends.methods.newton()"
+        )
     if not method.forget:  # there is nothing but learning in it
         return method if learn is None else method._replace(learn=bool(learn)), False
     wanted = learn if learn is not None or ours else method.learn

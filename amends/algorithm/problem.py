@@ -34,10 +34,14 @@ class Problem:
         split, parts = split_of(given, groups, asked.holdout, seed)
         remove = removal(asked.remove, len(train), train.examples.names())
         if len(parts) > 1 and isinstance(remove, np.ndarray):
-            raise BadInput("remove holds positions, but several groups are repaired; repair one, or pass a count")
+            raise BadInput(
+                "remove holds positions; several groups are repaired in turn; repair one group, or pass a count"
+            )
         method, learning = treatment(asked.treat_with, asked.learn, seed, len(train))
         if learning and not alike(train, given["failures"]):
-            raise BadInput("learn is True, but train and failures have labels of two kinds; pass one kind, or False")
+            raise BadInput(
+                "labels of train and of the failures are of two kinds; learn is True; pass one kind, or learn=False"
+            )
         others = alternatives(asked.treat_with, seed, train)
         plan = Plan(asked.identify_with, method, learning, remove, asked.floor, seed, others, asked.least)
         return cls(given, split, tuple(parts), plan)

@@ -86,14 +86,10 @@ def _asked(only: Any, group: np.ndarray) -> list[set[str] | None]:
     names = [str(name) for name in (only if several else [only])]
     for name in names:
         if name not in known:
-            raise BadInput(f"group_by asks for the group {name!r}, but no failure is in it; choose from {_list(known)}")
+            raise BadInput(f"no failure is in the group {name!r}; group_by; choose from {', '.join(known)}")
     if not names or len(set(names)) < len(names):
-        raise BadInput(f"group_by has only={names}; name one or more groups, each once")
+        raise BadInput(f"the groups to repair are {names}; group_by; name one or more, each once")
     return [{name} for name in names]
-
-
-def _list(names: list[str]) -> str:
-    return ", ".join(names)
 
 
 def _check(part: Split, holdout: float) -> None:
@@ -101,8 +97,8 @@ def _check(part: Split, holdout: float) -> None:
     if not len(part.query) or (holdout and not len(part.holdout)):
         at = np.concatenate([part.query, part.holdout])
         raise BadInput(
-            f"group_by asks for the group {part.group[at[0]]}, but its {_failures(len(at))} cannot be split into query "
-            "and holdout; choose a larger group, or join it with others"
+            f"the group {part.group[at[0]]} has {_failures(len(at))}, which cannot be split into query and holdout; "
+            "group_by; choose a larger group, or join it with others"
         )
 
 
@@ -116,12 +112,14 @@ def _groups(failed: Factor, start: Params, group_by: Any, seed: int) -> np.ndarr
         return groups(failed)
     if isinstance(group_by, str):
         if group_by != "clusters":
-            raise BadInput(f"group_by is {group_by!r}; pass 'clusters', one name for each failure, or None")
+            raise BadInput(
+                f"group_by is {group_by!r}; it is no way to group; pass 'clusters', a name for each failure, or None"
+            )
         return clusters(failed, start, seed=seed)
     named = np.asarray(group_by, dtype=object).astype(str)
     if named.shape != (len(failed),):
         raise BadInput(
-            f"group_by has shape {list(named.shape)}, but there are {_failures(len(failed))}; pass one name for each"
+            f"group_by has shape {list(named.shape)}; there are {_failures(len(failed))}; pass one name for each"
         )
     return named
 
@@ -129,11 +127,13 @@ def _groups(failed: Factor, start: Params, group_by: Any, seed: int) -> np.ndarr
 def _split_failures(group: np.ndarray, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Query, holdout, and nothing yet of other groups."""
     if not isinstance(holdout, numbers.Real) or not 0 <= float(holdout) < 1:
-        raise BadInput(f"holdout is {holdout!r}; pass the share of the failures that judges, from 0 up to but not 1")
+        raise BadInput(
+            f"holdout is {holdout!r}; it must be 0 or more and below 1; pass the share of failures that judges"
+        )
     query, judges = split(group, holdout, seed)
     if not len(query) or (holdout and not len(judges)):
         raise BadInput(
-            f"{_failures(len(group))} cannot be split into query and holdout; pass 2 or more failures, or holdout=0"
+            f"there is {_failures(len(group))}; one is no query and holdout; pass 2 or more, or holdout=0"
         )
     return query, judges, judges[:0]
 

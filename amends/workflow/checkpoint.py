@@ -138,7 +138,7 @@ def _read(folder: Path, reader: Callable[[Path], T]) -> T:
     try:
         return reader(folder)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as e:
-        raise RunMismatch(f"{folder} is damaged ({' '.join(str(e).split())}); make the run again") from None
+        raise RunMismatch(f"damaged ({' '.join(str(e).split())}); {folder}; make the run again") from None
 
 
 def _weights(theta: Params, path: Path) -> None:

@@ -69,11 +69,11 @@ class Job:
         if c.repair("relabel"):
             if name not in ("default", "fine_tune"):
                 raise BadInput(
-                    f"{c.where_is('repair')} has relabel, which goes with fine_tune, not with {name}; drop one"
+                    f"relabel goes with fine_tune, not with {name}; {c.where_is('repair')}; drop one of them"
                 )
             return fine_tune(relabel=True, **options)
         if name == "default" and options:
-            raise BadInput(f"{c.where_is('repair')} has treat_options, but the default takes none; name a treatment")
+            raise BadInput(f"the default takes no treat_options; {c.where_is('repair')}; name a treatment")
         return named(name, c.repair("solver"), **options)
 
     @property
@@ -85,7 +85,7 @@ class Job:
         columns = self.records["failures"].columns
         if by not in columns:
             known = ", ".join(["clusters", *columns])
-            raise BadInput(f"{c.where_is('repair')} has group_by = {by!r}, which is no column of the failures; "
+            raise BadInput(f"the failures have no column {by}; {c.where_is('repair')} group_by; "
                            f"choose from {known}")  # fmt: skip
         return Groups(columns[by], only)
 
@@ -169,8 +169,8 @@ def _failures(
         at = np.flatnonzero(~fine)
     if not len(at):
         raise BadInput(
-            f"the model gets all {len(fine)} examples of {config.where_is('evaluation')} right, so there is nothing to "
-            "repair; give examples it fails on"
+            f"the model gets all {len(fine)} examples right, so there is nothing to repair; "
+            f"{config.where_is('evaluation')}; give examples it fails on"
         )
     failures = select(pool, at)
     failures = replace(failures, columns={"row": at, **failures.columns})
@@ -204,14 +204,14 @@ def _likelihood(config: Config, loaded: Loaded) -> Any:
     allowed = {"gaussian": {"sigma", "bound"}, "tokens": {"share"}}.get(kind or "categorical", set())
     for key in keys:
         if key not in allowed:
-            raise BadInput(f"{key} does not go with {kind or 'categorical'}; {where}; take it away, or change kind")
+            raise BadInput(f"{key} does not go with {kind or 'categorical'}; {where}; drop it, or change kind")
     family = KINDS[kind](**keys) if kind is not None else loaded.likelihood or Categorical()
     if function is not None:
         return Custom(function_named(function, config.folder, where), like=family)
     if weights is None and smoothing is None:
         return family
     if not isinstance(family, Categorical):
-        raise BadInput(f"class_weights and label_smoothing go with categorical; {where}; take them away")
+        raise BadInput(f"class_weights and label_smoothing go with categorical only; {where}; drop them")
     return Custom(_cross_entropy(weights, smoothing or 0.0), like=family)
 
 

@@ -35,7 +35,9 @@ def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list
     free(out)
     problem = Problem.of(job.given, job.options)
     if len(problem.parts) > 1:
-        raise BadInput("several groups are searched one after the other in amends repair; name one group to identify")
+        raise BadInput(
+            "several groups are searched only in a repair, one after the other; --group; name one group to identify"
+        )
     with Progress.shown(progress) as shown:
         search = problem.search((), shown)
     write_folder(out, lambda made: write_first_search(problem, search, _origin(job, out.name), made))
@@ -61,7 +63,7 @@ def treat_into(run: Run, job: Job, picked: np.ndarray | None, out: Path | None, 
     if out is not None:
         free(out)
     elif run.state == DONE:
-        raise BadInput(f"{run.folder} is finished; name a new folder with -o to treat again from its scores")
+        raise BadInput(f"the run is finished; {run.folder}; name a new folder with -o to treat again from its scores")
     run.same_as(hashes(job.given))
     if out is not None:
         write_folder(out, lambda made: _copied(run, made))
@@ -126,7 +128,7 @@ def _store(stage: Search | Round, problem: Problem, job: Job, folder: Path, ende
 def free(out: Path) -> None:
     """Known before anything is computed: nothing is in the way, and the folder can be written."""
     if occupied(out):
-        raise BadInput(f"{out} exists; choose another folder with -o, or remove it with amends runs rm")
+        raise BadInput(f"the folder exists; {out}; choose another with -o, or remove it with amends runs rm")
     with locked(out):
         pass
 
@@ -134,12 +136,14 @@ def free(out: Path) -> None:
 def resumable(out: Path, job: Job) -> None:
     """RunMismatch or BadInput unless it is an unfinished run of the same recipe."""
     if not (out / "run.toml").exists():
-        raise RunMismatch(f"{out} holds something that is no run; choose another folder with -o")
+        raise RunMismatch(f"the folder holds something that is not a run; {out}; choose another with -o")
     run = Run.open(out)
     if run.state == DONE:
-        raise BadInput(f"{out} is finished; choose another folder with -o, or remove it with amends runs rm")
+        raise BadInput(f"the run is finished; {out}; choose another folder with -o, or remove it with amends runs rm")
     if {k: dict(v) for k, v in job.config.tables.items()} != run.about.get("config"):
-        raise RunMismatch(f"{out} was begun with another config; give that one, or another folder with -o")
+        raise RunMismatch(
+            f"the run was begun with another config; {out}; give that one, or choose another folder with -o"
+        )
     run.same_as(hashes(job.given))
 
 
@@ -148,12 +152,10 @@ def approved(run: Run) -> np.ndarray:
     frame, path = run.causes(), run.folder / "causes.csv"
     for i, said in enumerate(frame["decision"]):
         if said not in ("", "keep", *GONE):
-            raise BadInput(
-                f"decision is {said!r} at index {frame['index'][i]} of {path}; write remove, keep, or nothing"
-            )
+            raise BadInput(f"decision is {said!r}; {path} at index {frame['index'][i]}; write remove, keep, or nothing")
     at = frame.loc[frame["decision"].isin(GONE), "index"].to_numpy()
     if not len(at):
-        raise BadInput(f"{path} approves nothing; write remove into the column decision of what is to go")
+        raise BadInput(f"nothing is approved; {path}; write remove into the column decision of what is to go")
     return at
 
 

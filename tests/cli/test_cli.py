@@ -303,11 +303,11 @@ def test_an_empty_folder_is_no_obstacle_and_another_one_is(project, tmp_path, ca
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes").write_text("mine")
     assert amends("repair", "-q", "-o", tmp_path / "mine") == 3
-    assert "it holds something that is no run" in capsys.readouterr().err
+    assert "the folder holds something that is not a run" in capsys.readouterr().err
 
 
 def test_where_nothing_can_be_written_is_known_before_anything_is_computed(project, monkeypatch, capsys):
-    monkeypatch.setattr("amends.workflow.stages.search", None)  # would be called
+    monkeypatch.setattr("amends.algorithm.problem.Problem.search", None)  # would be called
     Path("a file").write_text("")
     assert amends("identify", "-q", "-o", "a file/run") == 5
     said = capsys.readouterr().err
@@ -355,7 +355,7 @@ def test_right_examples_are_taken_from_the_evaluation_where_failures_have_a_file
     said = json.loads(capsys.readouterr().out)
     assert said["sets"]["failures"]["n"] == 90
     assert said["sets"]["remaining"]["n"] == 423
-    assert said["notes"] == ["13 of the 90 failures named are predicted right by this model"]
+    assert said["notes"] == ["the model gets 13 of the 90 failures right already"]
 
 
 def test_a_bad_label_is_looked_for_in_the_set_it_is_in(project, tmp_path, capsys):
@@ -368,8 +368,8 @@ def test_a_bad_label_is_looked_for_in_the_set_it_is_in(project, tmp_path, capsys
 
 
 def test_the_curve_of_a_large_model_has_one_control_at_random(identified, monkeypatch, capsys):
-    for room in ("search", "plan"):
-        monkeypatch.setattr(f"amends.{room}.LARGE", 1)
+    for room in ("choose", "options"):
+        monkeypatch.setattr(f"amends.algorithm.{room}.LARGE", 1)
     assert amends("curve", identified) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line[:1].isdigit()]
     assert len(rows) > 3
@@ -545,7 +545,7 @@ def test_keep_sets_and_failures_by_index(project, tmp_path, capsys):
     told = capsys.readouterr()
     said = json.loads(told.out)
     assert said["query"]["n"] + said["holdout"]["n"] == 11
-    assert "note: 1 of the 11 failures named are predicted right" in told.err
+    assert "note: the model gets 1 of the 11 failures right already" in told.err
     assert set(said["keep"]) == {"keep['pool']"}
 
 

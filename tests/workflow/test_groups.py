@@ -26,7 +26,7 @@ def test_failures_may_be_grouped_by_clusters(planted, result):
 
 
 def test_another_word_for_groups_is_refused_in_one_line(planted):
-    with pytest.raises(BadInput, match="group_by is 'nonsense'; pass 'clusters'") as caught:
+    with pytest.raises(BadInput, match="group_by is 'nonsense'; it is no way to group; pass 'clusters'") as caught:
         amends.repair(*planted[:4], group_by="nonsense")
     assert "\n" not in str(caught.value)
 
@@ -97,9 +97,9 @@ def test_sets_to_keep_may_have_names(planted):
 def test_a_group_that_cannot_be_split_is_named():
     net, train, failures, remaining = lines()
     names = ["one"] + ["rest"] * 29
-    with pytest.raises(BadInput, match=r"its 1 failure cannot be split"):
+    with pytest.raises(BadInput, match=r"the group one has 1 failure, which cannot be split"):
         amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, "one"), **QUICK)
-    with pytest.raises(BadInput, match="no failure is in the group 'none'; group_by; there are one, rest"):
+    with pytest.raises(BadInput, match="no failure is in the group 'none'; group_by; choose from one, rest"):
         amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, "none"), **QUICK)
     with pytest.raises(BadInput, match="each once"):
         amends.repair(net, train, failures, remaining, group_by=amends.Groups(names, ["rest", "rest"]), **QUICK)
@@ -182,13 +182,15 @@ def test_a_set_to_keep_may_be_asked_to_be_right_to_a_share(planted, result):
     wrong = zeros[0], (zeros[1] + 1) % 10
     found = amends.repair(net, train, failures, (x, y), keep={"never": amends.Keep(wrong, 0.5)}, **options)
     assert found.metrics["reason"] == "accuracy on keep['never'] would be 0.000, below 0.500"
-    with pytest.raises(BadInput, match=r"keep\[0\] has least=2; pass the share that must be right, 0 to 1"):
+    with pytest.raises(
+        BadInput, match=r"least of keep\[0\] is 2; it must be from 0 to 1; pass the share that must be right"
+    ):
         amends.repair(net, train, failures, (x, y), keep=[amends.Keep(zeros, 2)], **options)
 
 
 @pytest.mark.parametrize("learn", ["no", 2, [False]])
 def test_whether_to_learn_is_yes_or_no(planted, learn):
-    with pytest.raises(BadInput, match=r"learn is .*; pass True, False, or None"):
+    with pytest.raises(BadInput, match=r"learn is .*; it must be True, False or None"):
         amends.repair(*planted[:4], learn=learn)
 
 

@@ -149,7 +149,9 @@ def run_both(config, folder, capsys):
     assert amends("repair", config, "-o", folder / "run", "--json", "-q") == 0, capsys.readouterr().err
     told = json.loads(capsys.readouterr().out)
     job = open_job(read_config(config))
-    result = library.repair(job.loaded, job.train, job.failures, job.remaining, **job.repairing)
+    sets = {name: job.records.get(name) for name in ("train", "failures", "remaining")}
+    asked = {k: v for k, v in vars(job.options).items() if k != "least"}
+    result = library.repair(job.loaded, **sets, likelihood=job.given["train"].network.likelihood, **asked)
     kept = json.loads((folder / "run/metrics.json").read_text())
     assert json.loads(json.dumps(result.metrics)) == kept
     assert told["query"] == kept["query"]
@@ -169,9 +171,9 @@ def test_data(write, digits, tmp_path, capsys):
         text += f"\n[{table}]\n{write(tmp_path, name, *sets[name])}\n"
     (tmp_path / "amends.toml").write_text(text + REPAIR)
     told, job, result = run_both(tmp_path / "amends.toml", tmp_path, capsys)
-    assert len(job.train) == 300
-    assert told["query"]["n"] + told["holdout"]["n"] == len(job.failures) == 77
-    assert result.given["train"].examples.classes == job.train.classes
+    assert len(job.records["train"]) == 300
+    assert told["query"]["n"] + told["holdout"]["n"] == len(job.records["failures"]) == 77
+    assert result.given["train"].examples.classes == job.records["train"].classes
 
 
 def project(folder, model, data, likelihood=""):
@@ -223,7 +225,7 @@ def test_a_hugging_face_classifier_of_images(images, digits, tmp_path, capsys): 
             (where / f"{i}.png").write_bytes(png(np.repeat(x[i][:, :, None], 3, 2)))
     data = '[train]\npath = "train"\n[evaluation]\npath = "test"\n'
     _, job, _ = run_both(project(tmp_path, f'huggingface = "{images}"', data), tmp_path, capsys)
-    assert job.train.classes == ("cat", "dog", "cow")
+    assert job.records["train"].classes == ("cat", "dog", "cow")
 
 
 def test_a_lightning_checkpoint(digits, tmp_path, capsys):
@@ -295,7 +297,7 @@ def test_several_labels_a_row(digits, tmp_path, capsys):
            '[evaluation]\npath = "test.csv"\n'  # fmt: skip
     model = 'function = "my_model:build"\nweights = "w.pt"'
     _, job, _ = run_both(project(tmp_path, model, data, '[likelihood]\nkind = "bernoulli"\n'), tmp_path, capsys)
-    assert job.train.y.shape == (300, 2)
+    assert job.records["train"].y.shape == (300, 2)
 
 
 def test_real_targets(tmp_path, capsys):
@@ -312,7 +314,7 @@ def test_real_targets(tmp_path, capsys):
     said = '[likelihood]\nkind = "gaussian"\nsigma = 0.8\nbound = 1.0\n'
     model = 'function = "my_model:build"\nweights = "w.pt"'
     told, job, _ = run_both(project(tmp_path, model, data, said), tmp_path, capsys)
-    assert job.train.features == tuple(frame.columns[:-1])
+    assert job.records["train"].features == tuple(frame.columns[:-1])
     assert 0 < told["query"]["n"] < 192
 
 

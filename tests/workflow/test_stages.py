@@ -134,7 +134,8 @@ def test_a_damaged_stage_is_said(tmp_path, monkeypatch, capsys, name):
     assert repair(tmp_path / "run") == 3
     said = capsys.readouterr().err
     assert said.startswith("error: ")
-    assert "rounds/1 is damaged" in said
+    assert "damaged" in said
+    assert "rounds/1; make the run again" in said
     assert said.count("\n") == 1
 
 
