@@ -7,7 +7,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
-from amends.errors import BadInput
+from amends.errors import BadInput, nearest
 from amends.methods import table
 
 
@@ -32,5 +32,5 @@ def named(name: str, solver: str | None = None, **options: Any) -> Any:
     known = list(signature(maker).parameters)
     for option in options:
         if option not in known:
-            raise BadInput(f"{name} has no option {option}; it takes {', '.join(known) or 'none'}")
+            raise BadInput(f"{name} has no option {option}; {nearest(option, known)}")
     return maker(**options)
