@@ -95,12 +95,12 @@ def check_out(out: Path) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise BadInput(f"the run folder is a file; {out}; choose another with --out")
+        raise BadInput(f"this is a file, not a folder; {out}; choose another with --out")
     strange = strange_in(out)
     if strange:
-        raise BadInput(f"the folder holds {strange[0]}, which no demo wrote; {out}; choose another with --out")
+        raise BadInput(f"the folder holds {strange[0]}, which amends did not write; {out}; choose another with --out")
     if any(out.iterdir()) and not (out / "strongest.png").exists():
-        raise BadInput(f"the folder holds a run that is no demo; {out}; choose another with --out")
+        raise BadInput(f"the folder holds a run that is not a demo; {out}; choose another with --out")
 
 
 def save(demo: Demo, out: Path) -> None:
@@ -111,7 +111,7 @@ def save(demo: Demo, out: Path) -> None:
         write_repair(demo.repair, Origin(out.name, demo.repair.metrics["seed"]), folder)
         for name, chosen, title in (
             ("strongest.png", strongest, "The 16 strongest causes"),
-            ("least_harmful.png", least, "The 16 least harmful"),
+            ("least_harmful.png", least, "The 16 least harmful examples"),
         ):
             notes = [f"given {demo.given[i]}, true {demo.true[i]}" for i in chosen]
             image_grid(folder / name, demo.images[chosen], notes, title, demo.given[chosen] != demo.true[chosen])

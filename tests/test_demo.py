@@ -30,7 +30,7 @@ def test_the_demo_repairs_a_real_model(ran):
     assert done.returncode == 0, done.stderr
     for word in (
         "Failures",
-        "The training examples that stand behind them",
+        "The training examples behind the failures",
         "How many to remove",
         "Repaired:",
         "fixed",
@@ -89,7 +89,7 @@ def test_a_run_that_is_no_demo_is_not_replaced(tmp_path):
     (tmp_path / "mine" / "run.toml").write_text("[run]\n")
     done = amends("demo", "-o", "mine", cwd=tmp_path)
     assert done.returncode == 2
-    assert "a run that is no demo" in done.stderr
+    assert "a run that is not a demo" in done.stderr
     assert (tmp_path / "mine" / "run.toml").read_text() == "[run]\n"
 
 

@@ -9,14 +9,14 @@ import click
 from amends.cli.options import note, print_json, run_argument
 
 KINDS = {
-    "csv": ("to_csv", "cleaned data: your columns, one row a kept example"),
+    "csv": ("to_csv", "cleaned data: your columns, one row per kept example"),
     "huggingface": ("to_huggingface", "cleaned data: a dataset directory"),
-    "images": ("to_images", "cleaned data: a folder of images, one folder a class"),
+    "images": ("to_images", "cleaned data: a folder of images, one folder per class"),
     "label-studio": ("to_label_studio", "decisions: a task file with suggested labels"),
     "fiftyone": ("to_fiftyone", "decisions: samples to load as a FiftyOneDataset; images"),
-    "cleanlab": ("to_cleanlab", "decisions: a CSV of label issues as Datalab gives them"),
+    "cleanlab": ("to_cleanlab", "decisions: a CSV of label issues, as from Datalab"),
     "mlflow": ("to_mlflow", "results: a run in an MLflow store"),
-    "wandb": ("to_wandb", "results: an offline run of Weights & Biases"),
+    "wandb": ("to_wandb", "results: an offline run for Weights & Biases"),
     "tensorboard": ("to_tensorboard", "results: event files"),
 }
 SHOWN = ("label-studio", "fiftyone")
@@ -30,12 +30,12 @@ SHOWN = ("label-studio", "fiftyone")
 @click.option("--to", "kind", required=True, metavar="KIND", help=f"One of {', '.join(KINDS)}.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path),
-    help="Where to write; when left out, beside the run and named after it, such as runs/digits-cleaned.csv "
-    "(./mlruns for mlflow). What exists is left alone; an MLflow store gets a run more.",
+    help="Where to write. When left out, beside the run and named after it, such as runs/digits-cleaned.csv; for "
+    "mlflow, ./mlruns. Nothing is overwritten; an MLflow store gets another run.",
 )  # fmt: skip
-@click.option("--top", type=click.IntRange(min=1), help="label-studio, fiftyone: only the most harmful ones.")
+@click.option("--top", type=click.IntRange(min=1), help="label-studio, fiftyone: only so many, the most harmful.")
 @click.option("--tracking-uri", help="mlflow: log to this server instead of a folder.")
-@click.option("--online", is_flag=True, help="wandb: send it, with your own login.")
+@click.option("--online", is_flag=True, help="wandb: send the run, with your own login.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
 def export(
     run: Path, kind: str, out: Path | None, top: int | None, tracking_uri: str | None, online: bool, as_json: bool

@@ -13,7 +13,7 @@ from amends.cli.options import print_json, run_argument
 @run_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
 def report(run: Path, as_json: bool) -> None:
-    """Read RUN, compute nothing, and write its report.html anew."""
+    """Write report.html of RUN again, from the files in the folder. Nothing is computed."""
     from amends.report.page import report as page
     from amends.runs.disk import add_to_folder, locked
     from amends.runs.run import Run

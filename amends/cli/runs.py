@@ -1,4 +1,4 @@
-"""`amends runs`: what was done, and the difference between two of them."""
+"""`amends runs`: the run folders there are, and how two of them differ."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def runs() -> None:
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
 def ls(folder: Path, as_json: bool) -> None:
-    """The runs in FOLDER, runs/ when left out, oldest first."""
+    """List the runs in FOLDER, oldest first. FOLDER is runs/ when left out."""
     from amends.cli.show import show_runs
     from amends.errors import BadInput
     from amends.runs.run import runs_in
 
     if not folder.is_dir():
-        raise BadInput(f"no such folder; {folder}; name the folder your runs are in")
-    found, damaged = runs_in(folder)
-    for line in damaged:
+        raise BadInput(f"no such folder; {folder}; name the folder that holds your runs")
+    readable, unreadable = runs_in(folder)
+    for line in unreadable:
         note(f"warning: {line}")
-    rows = [r.summary() for r in found]
+    rows = [r.summary() for r in readable]
     if as_json:
         print_json(rows)
     else:
@@ -39,7 +39,7 @@ def ls(folder: Path, as_json: bool) -> None:
 @run_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
 def show(run: Path, as_json: bool) -> None:
-    """What RUN found, and how it was made."""
+    """Show what RUN found and how it was made."""
     from amends.cli.show import show_identified, show_settings, show_verdict
     from amends.runs.run import DONE, Run
 
@@ -59,28 +59,28 @@ def show(run: Path, as_json: bool) -> None:
 @click.argument("other", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
 def diff(one: Path, other: Path, as_json: bool) -> None:
-    """How two runs differ: their settings, their results, and the causes only one of them has."""
+    """Show how two runs differ: in their settings, in their results, and in the causes they removed."""
     from amends.cli.show import show_diff
     from amends.runs.compare import difference
     from amends.runs.run import Run
 
-    found = difference(Run.open(one), Run.open(other))
+    differs = difference(Run.open(one), Run.open(other))
     if as_json:
-        print_json(found)
+        print_json(differs)
     else:
-        show_diff(found, one, other)
+        show_diff(differs, one, other)
 
 
 @runs.command()
 @run_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def rm(run: Path, yes: bool) -> None:
-    """Remove RUN for good. Only what amends wrote is removed: a folder with anything else in it stays."""
+    """Remove RUN for good. A folder that holds anything amends did not write is left alone."""
     from amends.runs.run import Run, remove
 
     opened = Run.open(run)
     if not yes and not click.confirm(f"Remove {run} for good?", err=True):
-        click.echo(f"{run} is left as it is.")
+        click.echo(f"Left {run} as it is.")
         return
     remove(opened)
     click.echo(f"Removed {run}.")

@@ -34,7 +34,7 @@ def _share(value: float | None) -> str:
 
 
 def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bool, require: str | None) -> int:
-    """The end of a repair: what came of it, and 1 where a requirement was not met."""
+    """Print what came of a repair; the exit code is 1 where a requirement was not met."""
     missed = unmet(require, metrics)
     if as_json:
         print_json({**metrics, "run": str(out), "unmet": missed})
@@ -42,7 +42,7 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
         console = _console()
         if len(causes):
             show_causes(causes, console=console)
-            console.print(f"{len(causes)} removed in all.\n")
+            console.print(f"{len(causes)} removed in total.\n")
         show_curve(metrics["curve"], metrics["removed"], console)
         console.print()
         show_verdict(metrics, console)
@@ -55,27 +55,27 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
 def show_identified(frame: pd.DataFrame, out: Path, warnings: Sequence[str] = ()) -> None:
     console = _console()
     show_causes(frame, console=console)
-    console.print(f"{harmful(frame)} of {len(frame)} stand against the failures to some degree; the first ones most.\n")
+    console.print(f"{harmful(frame)} of {len(frame)} conflict with the failures, the first ones most.\n")
     for warning in warnings:
         console.print(f"warning: {warning}\n", markup=False)
-    console.print(f"Written to {out}/. Look at report.html or causes.csv, then, for example:")
+    console.print(f"Written to {out}/. Look at report.html or causes.csv, then go on, for example with:")
     console.print(f"  amends curve {out}             how many to remove, beside both controls")
     console.print(f"  amends treat {out} --approved  after writing remove into the column decision")
 
 
 def harmful(frame: pd.DataFrame) -> int:
-    """How many stand against the failures at all."""
+    """How many conflict with the failures at all."""
     return sum(score > 0 for score in frame["score"].tolist())
 
 
 def show_causes(
     causes: pd.DataFrame, true: Sequence[Any] | None = None, console: Console | None = None, most: int = 10
 ) -> None:
-    """The first causes; with the true labels where somebody knows them."""
+    """The first causes, with their true labels where these are known."""
     named = ["id"] if bool((causes["id"].astype(str) != causes["index"].astype(str)).any()) else []
     extra = [] if true is None else ["true"]
     columns = ("rank", "index", *named, "given", "suggested", *extra, "p(given)", "score")
-    table = _table("The training examples that stand behind them", *columns)
+    table = _table("The training examples behind the failures", *columns)
     for row in causes.head(most).to_dict("records"):
         cells = [row["rank"], row["index"], *(row[n] for n in named), _short(row["given"]), _short(row["suggested"])]
         if true is not None:
@@ -90,7 +90,7 @@ def _short(value: Any, most: int = 24) -> str:
 
 
 def show_curve(curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Console | None = None) -> None:
-    table = _table("How many to remove", "removed", "holdout", "at random", "remaining", "at random ")
+    table = _table("How many to remove (accuracy)", "removed", "holdout", "at random", "remaining", "at random ")
     rows = {(r["by"], int(r["removed"])): r for r in curve}
     nothing = rows["nothing", 0]
     table.add_row("0 (control)", _share(nothing["holdout"]), "", _share(nothing["remaining"]), "")
@@ -110,16 +110,15 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
     reason = metrics["reason"] + ("" if metrics["reason"].endswith("?") else ".")
     console.print(Text(metrics["verdict"].capitalize(), style="bold") + Text(f": {reason}"))
     h, r, o = metrics["holdout"], metrics["remaining"], metrics["overall"]
-    console.print(f"  fixed         {metrics['fixed']} of {h['n']} failures it was not shown")
+    console.print(f"  fixed         {metrics['fixed']} of {h['n']} holdout failures")
     if r is not None:
-        console.print(
-            f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {_share(r['after'])} still right"
-        )
-    console.print(f"  overall       {o['before']:.3f} → {o['after']:.3f}")
+        now = f"accuracy on them is now {_share(r['after'])}"
+        console.print(f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {now}")
+    console.print(f"  overall       accuracy {o['before']:.3f} → {o['after']:.3f}")
     if metrics["learned"]:
         alone = metrics["controls"].get("nothing, failures learned")
-        beside = f": with nothing forgotten, {_share(alone['holdout'])} of holdout" if alone else ""
-        console.print(f"  learned       the failures searched with, and right examples, as well{beside}")
+        beside = f"; that alone, with nothing removed, has {_share(alone['holdout'])} on holdout" if alone else ""
+        console.print(f"  learned       also from the query failures and from right examples{beside}")
     for warning in metrics["warnings"]:
         console.print(f"  warning       {warning}")
 
@@ -129,8 +128,8 @@ def show_demo(demo: Demo, out: Path) -> None:
     metrics, causes = demo.repair.metrics, demo.repair.causes
     flipped = int((demo.given != demo.true).sum())
     console.print(
-        f"A small CNN learned from {len(demo.given):,} real digits, {flipped} of them with a wrong label. "
-        f"It gets {demo.accuracy:.1%} of 2,000 others right.\n"
+        f"A small CNN was trained on {len(demo.given):,} real digits, {flipped} of them with a wrong label. "
+        f"Its accuracy on 2,000 others is {demo.accuracy:.1%}.\n"
     )
     table = _table("Failures", "true → predicted", "number")
     for pair, count in demo.pairs[:8]:
@@ -141,13 +140,13 @@ def show_demo(demo: Demo, out: Path) -> None:
     if len(causes):
         hits = float((demo.given != demo.true)[demo.repair.removed].mean())
         show_causes(causes, demo.true.tolist(), console)
-        console.print(f"{len(causes)} removed in all; {hits:.0%} of them do have a wrong label.\n")
+        console.print(f"{len(causes)} removed in total; {hits:.0%} of them have a wrong label.\n")
     show_curve(metrics["curve"], metrics["removed"], console)
     alone = (
-        "Each line goes on training on what is left. That alone fixes some failures, with nothing removed or as "
-        "many at random; what the causes add is the difference.\n"
+        "Each row is the model trained further on what is left. Further training alone fixes some failures, as the "
+        "controls show: nothing removed, and as many at random. The difference is due to the causes.\n"
     )
-    console.print(alone if demo.trains else "What the causes add over as many at random is the difference.\n")
+    console.print(alone if demo.trains else "The difference from as many at random is due to the causes.\n")
     show_verdict(metrics, console)
     console.print(f"\nWritten to {out}/: {', '.join(sorted(p.name for p in out.iterdir()))}")
 
@@ -173,16 +172,16 @@ def show_settings(about: Mapping[str, Any]) -> None:
     console.print()
 
 
-def show_diff(found: Mapping[str, Any], one: Path, other: Path) -> None:
+def show_diff(difference: Mapping[str, Any], one: Path, other: Path) -> None:
     console = _console()
     table = _table("What differs", "", str(one), str(other))
     for part in ("settings", "results"):
-        for key, (a, b) in found.get(part, {}).items():
+        for key, (a, b) in difference.get(part, {}).items():
             table.add_row(key, *(_measured(v) for v in (a, b)))
-    console.print(table)
-    causes = found["causes"]
-    console.print(f"\nremoved by both {causes['both']}, only by the first {len(causes['only_one'])}, "
-                  f"only by the second {len(causes['only_other'])}")  # fmt: skip
+    console.print(table if table.row_count else "No setting and no result differs.")
+    causes = difference["causes"]
+    console.print(f"\nRemoved by both: {causes['both']}; only by the first: {len(causes['only_one'])}; "
+                  f"only by the second: {len(causes['only_other'])}")  # fmt: skip
 
 
 def _measured(value: Any) -> str:
@@ -191,27 +190,26 @@ def _measured(value: Any) -> str:
     return "-" if value is None else _short(value)
 
 
-def show_check(found: Mapping[str, Any]) -> None:
+def show_check(checked: Mapping[str, Any]) -> None:
     console = _console()
     for key in ("model", "likelihood", "device"):
-        console.print(f"{key:<12} {found[key]}")
-    console.print(f"{'parameters':<12} {found['parameters']:,}, of which {found['trainable']:,} may change")
+        console.print(f"{key:<12} {checked[key]}")
+    console.print(f"{'parameters':<12} {checked['parameters']:,}, of which {checked['trainable']:,} are trainable")
     table = _table("", "set", "examples", "inputs", "targets")
-    for name, row in found["sets"].items():
+    for name, row in checked["sets"].items():
         table.add_row(name, f"{row['n']:,}", row["inputs"], row["targets"])
     console.print(table, "")
-    if found["classes"]:
+    if checked["classes"]:
         console.print(
-            f"{'classes':<12} {', '.join(found['classes'][:12])}{', …' if len(found['classes']) > 12 else ''}"
+            f"{'classes':<12} {', '.join(checked['classes'][:12])}{', …' if len(checked['classes']) > 12 else ''}"
         )
-    groups = ", ".join(f"{k} ({v})" for k, v in list(found["groups"].items())[:8])
+    groups = ", ".join(f"{k} ({v})" for k, v in list(checked["groups"].items())[:8])
     console.print(f"{'failures':<12} {groups}")
-    console.print(f"{'one batch':<12} {found['batch']['n']} examples forward in {found['batch']['forward_s']:.3g} s, "
-                  f"with derivatives in {found['batch']['backward_s']:.3g} s")  # fmt: skip
-    console.print(
-        f"{'memory':<12} {found['memory']['data_mb']:.0f} MB of data, {found['memory']['peak_mb']:.0f} MB in all so far"
-    )
-    console.print(f"{'a repair':<12} about {found['estimate']}, very roughly")
-    for said in found["notes"]:
+    batch, memory = checked["batch"], checked["memory"]
+    console.print(f"{'one batch':<12} {batch['n']} examples forward in {batch['forward_s']:.3g} s, "
+                  f"forward and backward in {batch['backward_s']:.3g} s")  # fmt: skip
+    console.print(f"{'memory':<12} {memory['data_mb']:.0f} MB of data, {memory['peak_mb']:.0f} MB in total so far")
+    console.print(f"{'a repair':<12} about {checked['estimate']}, a rough guess")
+    for said in checked["notes"]:
         console.print(f"{'note':<12} {said}")
     console.print("Nothing was written.")

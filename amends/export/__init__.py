@@ -1,7 +1,8 @@
-"""What a run found, for other tools: cleaned data, decisions, and results. Nothing here computes or calls out.
+"""Runs for other tools: a run folder comes in; cleaned data, decisions or results in another tool's format go out.
 
-Each function takes a run folder and a target, beside the run where it is None, and writes it whole or not at
-all. Train is read from where the run's config says; pass `data` for a run that was made in Python.
+Each function takes a run folder and a target (None: beside the run), and writes the target whole or not at all.
+Nothing is computed, and nothing is sent anywhere unless asked. Train is read from where the run's config says; pass
+`data` for a run that was made in Python.
 """
 
 from __future__ import annotations

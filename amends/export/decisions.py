@@ -42,13 +42,13 @@ def scores(run: Run) -> np.ndarray | None:
 def placed(run: Run, frame: pd.DataFrame) -> np.ndarray:
     """0 for the most harmful of train, 1 for the least: (rank − 1) / (N − 1)."""
     n = int(run.about["data"]["train"]["n"])
-    found = scores(run)
-    rank = frame["rank"].to_numpy() - 1 if found is None else ranks(found)[frame["index"].to_numpy()]
+    every = scores(run)
+    rank = frame["rank"].to_numpy() - 1 if every is None else ranks(every)[frame["index"].to_numpy()]
     return rank / max(n - 1, 1)
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """0 for the highest; of equals the first stands first, as in every table of a run."""
+    """0 for the highest; equal values in the order of train, as in every table of a run."""
     place = np.empty(len(values), dtype=np.int64)
     place[np.argsort(-values, kind="stable")] = np.arange(len(values))
     return place
@@ -60,7 +60,7 @@ def about(row: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: numbers that are none become null."""
+    """What JSON can hold: NaN and infinity become null."""
     if isinstance(value, np.ndarray | list | tuple):
         return [plain(v) for v in value]
     value = value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""Where an export goes: beside the run unless told otherwise, whole or not at all, never over something."""
+"""Where an export goes: beside the run unless told otherwise, written whole or not at all, never over a file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from amends.runs.run import Run
 
 
 class Exported(NamedTuple):
-    """What was written: its kind, where it is, how many examples (or logged values) it holds, and what to do
-    with it, where that is not plain."""
+    """What was written: its kind, where it is, how many examples (or logged values) it holds, and what to do with
+    it where that is not obvious."""
 
     to: str
     path: Path
@@ -34,18 +34,18 @@ def as_run(run: Any) -> Run:
 
 
 def place(run: Run, to: str, out: Any) -> Path:
-    """Known before anything is read: where it goes, that nothing is there, and that the run stays as it is."""
+    """Where it goes; checked before anything is read: nothing is there, and the run stays as it is."""
     folder = run.folder if run.folder.name not in ("", "..") else run.folder.resolve()
     target = folder.parent / (folder.name + ENDINGS[to]) if out is None else Path(out)
     outside(run, target)
     if target.exists():
-        raise BadInput(f"it exists; {target}; choose another with -o, or remove it first")
+        raise BadInput(f"the target exists; {target}; choose another with -o, or remove it first")
     return target
 
 
 def outside(run: Run, target: Path) -> None:
     if target.resolve().is_relative_to(run.folder.resolve()):
-        raise BadInput(f"this is inside the run, which an export leaves as it is; {target}; choose another place")
+        raise BadInput(f"the target is inside the run, which an export leaves as it is; {target}; choose another place")
 
 
 def write_file(target: Path, fill: Callable[[Path], Any]) -> Path:
@@ -58,7 +58,7 @@ def write_file(target: Path, fill: Callable[[Path], Any]) -> Path:
             made.chmod(0o644)
             fill(made)
             if target.exists():
-                raise BadInput(f"it exists; {target}; choose another with -o, or remove it first")
+                raise BadInput(f"the target exists; {target}; choose another with -o, or remove it first")
             os.replace(made, target)
         finally:
             made.unlink(missing_ok=True)

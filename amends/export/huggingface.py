@@ -40,7 +40,7 @@ def _library() -> Any:
     try:
         import datasets
     except ImportError as e:
-        raise BadInput("datasets is not installed; huggingface; pip install 'amends[huggingface]'") from e
+        raise BadInput("datasets is not installed; export to huggingface; pip install 'amends[huggingface]'") from e
     return datasets
 
 

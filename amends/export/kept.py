@@ -35,7 +35,7 @@ class Kept:
             raise RunMismatch(f"its files do not name each example of train exactly once; {where}; {AGAIN}")
         if not whole and removed.empty and changed.empty:
             raise BadInput(
-                f"nothing was removed ({run.metrics.get('verdict')}), so cleaned data would be train itself; "
+                f"nothing was removed ({run.metrics.get('verdict')}), so the cleaned data would be train itself; "
                 f"{run.folder}; use train as it is"
             )
         labels = dict(zip(changed["index"].tolist(), changed["label"].tolist(), strict=True))
@@ -60,4 +60,4 @@ def target(label: str, train: Records) -> Tensor:
         value = torch.tensor(json.loads(label), dtype=train.y.dtype)
         return value.reshape(train.y.shape[1:])
     except (ValueError, RuntimeError, TypeError) as e:
-        raise RunMismatch(f"label {label!r} is none of train ({first_line(e)}); relabelled.csv; {AGAIN}") from None
+        raise RunMismatch(f"{label!r} is not a label of train ({first_line(e)}); relabelled.csv; {AGAIN}") from None

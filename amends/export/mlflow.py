@@ -22,23 +22,23 @@ def to_mlflow(run: Any, out: Any = None, *, tracking_uri: str | None = None, pro
     """
     run = as_run(run)
     if out is not None and tracking_uri is not None:
-        raise BadInput("a folder and a tracking URI say the same thing; -o and --tracking-uri; give one of them")
+        raise BadInput("both a folder and a server are given; -o and --tracking-uri; give one of them")
     folder = Path("mlruns" if out is None else out)
     if tracking_uri is None:
         outside(run, folder)
         if folder.exists() and not folder.is_dir():
-            raise BadInput(f"this is a file; {folder}; give a folder for the MLflow store")
+            raise BadInput(f"the MLflow store is a file; {folder}; give a folder")
     where = folder.resolve().as_uri() if tracking_uri is None else tracking_uri
     with environment(MLFLOW_DISABLE_TELEMETRY="true", MLFLOW_ALLOW_FILE_STORE="true"):
         try:
             from mlflow import MlflowClient
             from mlflow.exceptions import MlflowException
         except ImportError as e:
-            raise BadInput("mlflow is not installed; mlflow; pip install 'amends[mlflow]'") from e
+            raise BadInput("mlflow is not installed; export to mlflow; pip install 'amends[mlflow]'") from e
         try:
             n = _log(MlflowClient(tracking_uri=where), run, project)
         except (MlflowException, OSError) as e:
-            raise DiskError(f"MLflow refuses ({first_line(e)}); {where}; choose another store") from e
+            raise DiskError(f"MLflow failed ({first_line(e)}); {where}; choose another store") from e
     if tracking_uri is not None:
         return Exported("mlflow", Path(tracking_uri), n)
     look = f"MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {folder}"
@@ -48,8 +48,8 @@ def to_mlflow(run: Any, out: Any = None, *, tracking_uri: str | None = None, pro
 def _log(client: Any, run: Run, project: str) -> int:
     from mlflow.entities import Metric, Param, RunTag
 
-    found = client.get_experiment_by_name(project)
-    experiment = client.create_experiment(project) if found is None else found.experiment_id
+    known = client.get_experiment_by_name(project)
+    experiment = client.create_experiment(project) if known is None else known.experiment_id
     made = client.create_run(experiment, run_name=run.name)
     now, key, state = int(time.time() * 1000), made.info.run_id, "FAILED"
     try:

@@ -1,4 +1,4 @@
-"""Cleaned data as a folder of images, one folder a class."""
+"""Cleaned data as a folder of images, one folder per class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
 
 
 def to_images(run: Any, out: Any = None, data: Any = None) -> Exported:
-    """The kept examples as class/file, the folder `amends` and most others read.
+    """The kept examples as class/file, the layout that `amends` and most tools read.
 
     Image files are copied byte for byte under their own names; arrays become PNG, named by id, or by
     position in train where there is none. Of two that would have the same name, the later gets its
@@ -31,7 +31,7 @@ def to_images(run: Any, out: Any = None, data: Any = None) -> Exported:
     train.needs(IMAGE, "an image folder", "export to csv or huggingface instead")
     y = kept.targets(train.records)
     if y.ndim != 1 or y.is_floating_point():
-        raise BadInput(f"an image folder has one class an image; {train.where}; export to csv or huggingface instead")
+        raise BadInput(f"an image folder needs one class per image; {train.where}; export to csv or huggingface")
     folders = _folders(train)
     write_folder(target, lambda made: _fill(made, train, kept, [folders[int(k)] for k in y]))
     return Exported("images", target, len(kept.at))
@@ -42,7 +42,7 @@ def _folders(train: Source) -> dict[int, str]:
     names = {k: safe(classes[k] if k < len(classes) else str(k)) for k in train.records.y.unique().tolist()}
     names |= {k: safe(name) for k, name in enumerate(classes)}
     if len(set(map(str.lower, names.values()))) < len(names):
-        raise BadInput(f"two classes would have one folder ({', '.join(names.values())}); {train.where}; rename one")
+        raise BadInput(f"two classes would share a folder ({', '.join(names.values())}); {train.where}; rename one")
     return names
 
 
@@ -85,6 +85,5 @@ def file_of(train: Source, i: int) -> tuple[bytes, str]:
 
 
 def safe(name: str) -> str:
-    """A name that is a file's or folder's everywhere, and never a hidden or another one."""
-    found = UNSAFE.sub("_", name).strip()
-    return re.sub(r"^\.+", "_", found) or "_"
+    """A name that any system takes for one file or folder, never hidden and never somewhere else."""
+    return re.sub(r"^\.+", "_", UNSAFE.sub("_", name).strip()) or "_"

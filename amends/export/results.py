@@ -1,4 +1,4 @@
-"""What a tracker is told of a run: settings, numbers, the curve, and the files worth keeping."""
+"""What an experiment tracker gets of a run: settings, numbers, the curve, and the files worth keeping."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from amends.runs.compare import flat
 from amends.runs.run import DONE, Run
 
 PROJECT = "amends"
@@ -21,21 +22,13 @@ COUNTED = ("fixed", "newly_broken", "removed")
 def parameters(run: Run) -> dict[str, Any]:
     """The config as flat keys, what the run was made with, and how large its sets were."""
     about = run.about["run"]
-    found = {f"run.{k}": about[k] for k in ("seed", "rule", "device", "amends", "torch") if k in about}
-    found |= {f"data.{name}.n": row["n"] for name, row in run.about.get("data", {}).items()}
-    return found | dict(_flat(run.about.get("config", {})))
-
-
-def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
+    made = {f"run.{k}": about[k] for k in ("seed", "rule", "device", "amends", "torch") if k in about}
+    sizes = {f"data.{name}.n": row["n"] for name, row in run.about.get("data", {}).items()}
+    return made | sizes | flat(run.about.get("config", {}))
 
 
 def measured(run: Run) -> dict[str, float]:
-    """Shares before and after, and counts; nothing where nothing was treated yet."""
+    """Accuracies before and after, and counts; nothing where nothing was treated yet."""
     if run.state != DONE:
         return {}
     metrics = run.metrics
@@ -43,8 +36,8 @@ def measured(run: Run) -> dict[str, float]:
         f"{name}/{when}": metrics[name][when]
         for name in MEASURED if metrics.get(name) for when in ("before", "after")
     }  # fmt: skip
-    found = shares | {name: metrics.get(name) for name in COUNTED}
-    return {k: float(v) for k, v in found.items() if v is not None}
+    values = shares | {name: metrics.get(name) for name in COUNTED}
+    return {k: float(v) for k, v in values.items() if v is not None}
 
 
 def verdict(run: Run) -> str:
@@ -52,7 +45,7 @@ def verdict(run: Run) -> str:
 
 
 def curve(run: Run) -> list[tuple[int, dict[str, float]]]:
-    """How many were removed, and what was measured then, by whose choice; in rising order."""
+    """Each number removed, in rising order, and the accuracies then, by how the examples were chosen."""
     steps: dict[int, dict[str, float]] = {}
     for row in run.curve:
         by = re.sub(r"[^\w.-]", "_", row["by"])
@@ -63,13 +56,13 @@ def curve(run: Run) -> list[tuple[int, dict[str, float]]]:
 
 
 def files(run: Run) -> list[Path]:
-    """The report, the causes and the rest that is there."""
+    """Those of FILES that are there."""
     return [run.folder / name for name in FILES if (run.folder / name).is_file()]
 
 
 @contextmanager
 def environment(**values: str) -> Iterator[None]:
-    """Settings that a library reads from the environment alone, for as long as it is used."""
+    """Sets what a library reads only from the environment, for as long as it is used."""
     before = {k: os.environ.get(k) for k in values}
     os.environ.update(values)
     try:

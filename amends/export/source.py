@@ -13,9 +13,9 @@ from torch import Tensor
 
 from amends.data import formats
 from amends.data.examples import examples
+from amends.data.formats.columns import IMAGES, TEXTS
 from amends.data.formats.pictures import Pictures
 from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw
-from amends.data.formats.tables import IMAGES, TEXTS
 from amends.data.hashes import set_hash
 from amends.data.inputs import leaves
 from amends.data.read import read
@@ -71,7 +71,7 @@ class Source:
 
     def needs(self, kind: str, to: str, instead: str) -> None:
         if self.kind != kind:
-            raise BadInput(f"train holds no {kind}s but {self.kind}s, which {to} cannot show; {self.where}; {instead}")
+            raise BadInput(f"{to} needs {kind}s, but train holds {self.kind}s; {self.where}; {instead}")
 
 
 def source(run: Run, data: Any = None) -> Source:
@@ -118,12 +118,12 @@ def _tabular(table: pd.DataFrame, raw: Raw, train: Records, asked: Asked, folder
     table = table.rename(columns=str)
     labels = () if asked.target == "tokens" else _labels(table, asked)
     known = {IMAGE: (asked.image, IMAGES), TEXT: (asked.text, TEXTS)}.get(raw.kind)
-    found = None if known is None else known[0] or next((c for c in known[1] if c in table and c not in labels), None)
+    column = None if known is None else known[0] or next((c for c in known[1] if c in table and c not in labels), None)
     nested = [c for c in table if _is_nested(table[c])]
-    whole = not nested
     return Source(
-        raw.kind, raw.inputs, train, table.drop(columns=nested), labels, whole, found, folder, asked.id or "id", hub
-    )
+        raw.kind, raw.inputs, train, table.drop(columns=nested), labels, whole=not nested, input=column, folder=folder,
+        ids=asked.id or "id", hub=hub,
+    )  # fmt: skip
 
 
 def _is_nested(column: Any) -> bool:
@@ -179,8 +179,8 @@ def label_words(y: Tensor, train: Records) -> dict[str, list[Any]]:
 def _given(run: Run, data: Any) -> Source:
     """What a caller has in Python: its own table where it is one."""
     train = _records(run, data)
-    found = examples(train, "train")
-    kind, text = kind_of(found), text_column(found)
+    shown = examples(train, "train")
+    kind, text = kind_of(shown), text_column(shown)
     folder = Path(train.where) if train.where else Path()
     folder = folder if folder.is_dir() else folder.parent
     inputs: Any = leaves(train.x)[0]
@@ -198,15 +198,15 @@ def _given(run: Run, data: Any) -> Source:
 
 
 def _records(run: Run, data: Any) -> Records:
-    """As the run saw it; which of named columns were inputs is tried, for the model is not here to say."""
+    """As the run saw it. Which of the named columns are inputs is found by trying, as the model is not loaded."""
     for names in NAMES:
         seen = data if isinstance(data, Records) else examples(data, "train", accepts=names)
         x, y = seen.x, seen.y if seen.y.is_floating_point() else seen.y.long()
         where = data.where if isinstance(data, Records) else ""
-        found = Records(x, y, seen.columns, seen.classes, seen.features, where=where)
-        if _same(run, found):
-            return found
-    raise RunMismatch(f"train is not what this run was made with; {run.folder}; pass the set it was made from")
+        train = Records(x, y, seen.columns, seen.classes, seen.features, where=where)
+        if _same(run, train):
+            return train
+    raise RunMismatch(f"train is not what this run was made with; {run.folder}; pass the set it was made with")
 
 
 def _files(train: Records, folder: Path) -> list[Path] | None:

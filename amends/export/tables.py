@@ -1,4 +1,4 @@
-"""Cleaned data as a CSV: the user's own columns, one row a kept example."""
+"""Cleaned data as a CSV: the user's own columns, one row per kept example."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def relabelled(train: Source, kept: Kept) -> pd.DataFrame:
     if not kept.relabelled:
         return train.table
     if not train.labels:
-        raise BadInput(f"there is no label column to write the changed labels to; {train.where}; remove instead")
+        raise BadInput(f"no column holds labels, so none can be changed; {train.where}; remove the examples instead")
     table, at = train.table.copy(), sorted(kept.relabelled)
     y = kept.targets(train.records)
     columns = label_words(y[at], train.records)
@@ -64,9 +64,9 @@ def relabelled(train: Source, kept: Kept) -> pd.DataFrame:
 def _word(train: Source, k: int) -> Any:
     """How the table writes class k: as it does for another example, or by its name or number."""
     column, y = train.table[train.labels[0]], train.records.y
-    found = next((column.iloc[int(i)] for i in (y == k).nonzero()[:1]), None)
-    if found is not None:
-        return found.item() if hasattr(found, "item") else found
+    written = next((column.iloc[int(i)] for i in (y == k).nonzero()[:1]), None)
+    if written is not None:
+        return written.item() if hasattr(written, "item") else written
     names = train.records.classes
     by_name = bool(names) and str(column.iloc[0]) == names[int(y[0])]
     return names[k] if by_name else k

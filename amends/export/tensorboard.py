@@ -18,13 +18,13 @@ COLUMNS = ("rank", "id", "index", "score", "given", "predicted", "suggested", "g
 
 def to_tensorboard(run: Any, out: Any = None) -> Exported:
     """A log folder: scalars before and after, the curve over how many were removed, settings and the strongest
-    causes as text. TensorBoard has no files of its own kind, so report.html and causes.csv lie beside them."""
+    causes as text. An event file cannot hold other files, so report.html and causes.csv lie beside it."""
     run = as_run(run)
     target = place(run, "tensorboard", out)
     try:
         from torch.utils.tensorboard.writer import SummaryWriter
     except ImportError as e:
-        raise BadInput("tensorboard is not installed; tensorboard; pip install 'amends[tensorboard]'") from e
+        raise BadInput("tensorboard is not installed; export to tensorboard; pip install 'amends[tensorboard]'") from e
     counted: list[int] = []
 
     def fill(made: Path) -> None:

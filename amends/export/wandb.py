@@ -22,12 +22,12 @@ def to_wandb(run: Any, out: Any = None, *, online: bool = False, project: str = 
     target = place(run, "wandb", out)
     quiet = {} if online else {"WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "offline"}
     counted: list[int] = []
-    # its service logs into the user's home unless it has a cache of its own
+    # its service writes logs to the user's home unless it has a cache of its own
     with tempfile.TemporaryDirectory() as cache, environment(**quiet, WANDB_CACHE_DIR=cache):
         try:
             import wandb
         except ImportError as e:
-            raise BadInput("wandb is not installed; wandb; pip install 'amends[wandb]'") from e
+            raise BadInput("wandb is not installed; export to wandb; pip install 'amends[wandb]'") from e
 
         def fill(made: Path) -> None:
             counted.append(_log(wandb, run, made, online, project))
@@ -35,7 +35,7 @@ def to_wandb(run: Any, out: Any = None, *, online: bool = False, project: str = 
         try:
             write_folder(target, fill)
         except wandb.Error as e:
-            raise DiskError(f"Weights & Biases refuses ({first_line(e)}); {target}; see its log") from e
+            raise DiskError(f"Weights & Biases failed ({first_line(e)}); {target}; see its log") from e
     then = "" if online else f"send it with wandb sync {target}/wandb/offline-run-*"
     return Exported("wandb", target, counted[0], then)
 

@@ -5,41 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from amends.report.charts import control
+from amends.report.outcome import sentence
 
-def card(metrics: Mapping[str, Any], *, version: str, rule: str, labels: str = "") -> str:
-    """Markdown: what failed, what was removed and by which rule, what is better, what is worse."""
+
+def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
+    """Markdown: what failed, what was removed and by which rule, what got better and what got worse."""
     holdout, remaining, overall = metrics["holdout"], metrics["remaining"], metrics["overall"]
     lines = [
         "---", "tags:", "- amends", "- repaired", "---", "",
-        "# A repaired model", "",
-        f"**{metrics['verdict'].capitalize()}**: {metrics['reason']}.", "",
-        f"Repaired with amends {version}: training examples that stand behind the model's failures were found and "
-        "forgotten. This card is about the repair alone; what the model is for, and what else it was trained and "
-        "tested on, is said where it came from.", "",
+        "# Model card of a repair", "",
+        f"**{metrics['verdict'].capitalize()}.** {sentence(metrics['reason'])}", "",
+        f"amends {version} searched for the training examples behind the model's failures, to make the model forget "
+        "them. This card is about the repair alone; for the model's purpose, training and tests, see where it came "
+        "from.", "",
         "## What failed", "",
-        f"{metrics['query']['n'] + holdout['n']} examples; {metrics['query']['n']} were searched with, "
-        f"{holdout['n']} only judged.",
+        f"{metrics['query']['n'] + holdout['n']} examples: {metrics['query']['n']} (query) were used for the search, "
+        f"{holdout['n']} (holdout) only to judge the repair.",
         *_groups(metrics), "",
         "## What was removed", "",
         f"{metrics['removed']} training examples, by this rule: {rule}.",
-        *(["The failures searched with, and right examples that guarded, were learned from as well."]
-          if metrics.get("learned") else []),
-        *([labels] if labels else []), "",
+        *(["The model also learned from the query failures, and from right examples that the repair was not judged on."]
+          if metrics.get("learned") else []), "",
         "## Before and after", "",
-        "| | before | after | number |", "|---|---|---|---|",
+        "| accuracy | before | after | examples |", "|---|---|---|---|",
     ]  # fmt: skip
-    for name, row in (("failures that judged", holdout), ("right before, judged", remaining), ("overall", overall)):
+    for name, row in (("holdout failures", holdout), ("remaining examples", remaining), ("overall", overall)):
         if row is not None and row["n"]:
             lines.append(f"| {name} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |")
     lines += ["", f"Fixed: {metrics['fixed']}. Newly broken: {metrics['newly_broken']}."]
     if metrics.get("harmed"):
-        lines.append(f"Less is right of: {', '.join(map(str, metrics['harmed']))}.")
-    lines += ["", "## Controls", "", "What fine-tuning does by itself, for comparison:", ""]
+        lines.append(f"Accuracy fell on: {', '.join(map(str, metrics['harmed']))}.")
+    lines += ["", "## Controls", "", "The same treatment without removing the causes:", ""]
     for name, row in metrics["controls"].items():
         if row.get("holdout") is not None:
-            lines.append(f"- {row['removed']} removed ({name}): {row['holdout']:.3f} of the judging failures right")
+            lines.append(f"- {control(name)}: accuracy {row['holdout']:.3f} on the holdout failures")
     for warning in metrics.get("warnings", ()):
-        lines += ["", f"Warning: {warning}."]
+        lines += ["", f"Warning: {sentence(warning)}"]
     lines += ["", "## What this is not", "",
               "Forgetting examples this way repairs a model; it is not a privacy guarantee. The removed examples may "
               "still be recoverable from the weights."]  # fmt: skip
@@ -51,4 +53,4 @@ def _groups(metrics: Mapping[str, Any]) -> list[str]:
     if len(named) < 2:
         return []
     largest = sorted(named.items(), key=lambda g: -g[1]["n"])[:10]
-    return ["", *(f"- {name}: {row['n']} judged, {row['after']:.0%} right after" for name, row in largest)]
+    return ["", *(f"- {name}: {row['n']} in the holdout, accuracy {row['after']:.0%} now" for name, row in largest)]

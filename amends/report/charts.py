@@ -1,4 +1,4 @@
-"""Charts as inline SVG: each line has its own marker and dash, so that none is told by colour alone."""
+"""Charts as inline SVG. Each line has its own marker and dash, so colour is never needed to tell them apart."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ WIDE, HIGH = 420, 286
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 24, 44
 LINES = {
     "causes": ("causes", "circle", "causes removed"),
-    "random": ("control", "square", "as many at random (control)"),
-    "nothing": ("nothing", "", "nothing removed (control)"),
-    "causes, failures learned": ("causes", "diamond", "causes removed, failures learned"),
-    "nothing, failures learned": ("nothing", "open diamond", "nothing removed, failures learned (control)"),
+    "random": ("control", "square", "control: as many removed at random"),
+    "nothing": ("nothing", "", "control: nothing removed"),
+    "causes, failures learned": ("causes", "diamond", "causes removed, failures learned from"),
+    "nothing, failures learned": ("nothing", "open diamond", "control: nothing removed, failures learned from"),
 }
 
 
+def control(name: str) -> str:
+    """A control in words."""
+    return LINES[name][2].removeprefix("control: ") if name in LINES else name
+
+
 def dumbbell(before: float, after: float, interval: Sequence[float] | None, says: str) -> Html:
-    """Where a share was and where it is, with its interval, on a line from 0 to 1. Positions are in percent
-    and sizes in pixels, so it is as wide as there is room and its marks stay as they are."""
+    """An accuracy before and after, with its interval, on a line from 0 to 1. Positions are in percent and sizes in
+    pixels: the line fills its column, and the marks keep their size."""
 
     def at(value: float) -> str:
         return f"{2 + 96 * min(max(value, 0.0), 1.0):.2f}%"
@@ -56,8 +61,8 @@ def bar(value: float, most: float) -> Html:
 
 
 def curve(rows: Sequence[dict[str, Any]], name: str, title: str, chosen: int | None) -> Html:
-    """The share of `name` right over the number removed, with both controls and bands from the lowest
-    refit to the highest; the chosen number is marked."""
+    """Accuracy on `name` over the number removed, with both controls and bands from the lowest refit to the
+    highest; the chosen number is marked."""
     rows = [r for r in rows if r.get(name) is not None]
     most = max((r["removed"] for r in rows), default=0) or 1
     low, high, step = _range(
@@ -109,7 +114,7 @@ def legend(kinds: Sequence[str]) -> Html:
             made.append(tag("li", sample, says))
     band = tag("rect", x=1, y=2, width=34, height=12, class_="band causes")
     sample = tag("svg", band, width=36, height=16, aria_hidden="true", class_="curve")
-    made.append(tag("li", sample, "lowest to highest of its refits"))
+    made.append(tag("li", sample, "lowest to highest refit"))
     return tag("ul", *made, class_="legend")
 
 
@@ -157,7 +162,7 @@ def _axes(x: Any, y: Any, low: float, high: float, step: float, most: int) -> Ht
 
 
 def _range(values: Sequence[float]) -> tuple[float, float, float]:
-    """Ends of an axis of shares and its step: all of 0 to 1 where shares differ much, closer where they do not."""
+    """Ends and step of an axis of accuracies: narrower than 0 to 1 where they differ little."""
     values = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
     spread = max(max(values) - min(values), 0.01)
     step = next(s for s in (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25) if s == 0.25 or spread / s <= 5)

@@ -1,4 +1,4 @@
-"""Examples as a person looks at them: causes with the failures they conflict with, and what has changed."""
+"""Examples to look at: causes with the failures they conflict with, and predictions that changed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from amends.report.markup import Html, count, folded, join, number, probability,
 from amends.report.view import View
 
 MOST = 60  # causes with a card of their own
-FIRST = 12  # of them that are open to see
+FIRST = 12  # of them that are not folded
 LISTED = 200  # causes in the table
 DECISIONS = {"remove": "removed", "relabel": "relabelled", "keep": "kept", "": "undecided"}
 
 
 class Room:
-    """How many bytes a report may still grow by; what does not fit is left out, never cut."""
+    """How many bytes a report may still grow by; what does not fit is left out whole."""
 
     def __init__(self, size: int):
         self.left = size
 
     def fit(self, parts: Iterable[Html], most: int | None = None) -> list[Html]:
-        """As many of the parts, from the first on, as there is room for; no more than `most` bytes of them."""
+        """As many of the parts as there is room for, from the first on, and at most `most` bytes of them."""
         end = max(0, self.left - most) if most is not None else 0
         kept = []
         for part in parts:
@@ -49,14 +49,14 @@ def appearance(look: dict[str, Any], says: str) -> Html | None:
             tag("td", "" if z is None else f"{z:+.1f} sd".replace("-", "−"), class_="number soft"))
         for name, value, z in zip(names, look["values"], far, strict=True)
     ]  # fmt: skip
-    return tag("table", tag("caption", "stands out"), tag("tbody", *rows), class_="row")
+    return tag("table", tag("caption", "what stands out"), tag("tbody", *rows), class_="row")
 
 
 def cause_card(run: View, cause: dict[str, Any], rank: int, most: float) -> Html:
     given, suggested = run.label(cause["given"]), run.label(cause["suggested"])
     index, decision = cause["index"], str(cause.get("decision") or "")
     named = str(cause.get("path") or "") or (str(cause["id"]) if str(cause.get("id")) != str(index) else "")
-    after = "after the repair" if run.done else "once the failures are inserted"
+    after = "after the repair" if run.done else "once the failures are learned"
     facts = [
         ("given", tag("b", given)),
         ("suggested", tag("b", suggested) if suggested != given else tag("span", given, " (the same)")),
@@ -74,7 +74,7 @@ def cause_card(run: View, cause: dict[str, Any], rank: int, most: float) -> Html
 
 
 def _against(run: View, cause: dict[str, Any]) -> Html | None:
-    """The failures a cause conflicts with most, as small as they can be told."""
+    """The failures a cause conflicts with most, in little."""
     at = cause["conflicts_with"]
     if not at:
         return None
@@ -85,7 +85,7 @@ def _against(run: View, cause: dict[str, Any]) -> Html | None:
 
 
 def failure(run: View, position: int, kind: str = "failures") -> Html:
-    """One example of the failures or the remaining, with its label and what the model says."""
+    """One example of the failures or of remaining, with its label and what the model predicts."""
     look = run.look(kind, position)
     label = look.get("label")
     says = f"{kind}[{position}]" + ("" if label is None else f", label {run.label(label)}")
@@ -99,12 +99,12 @@ def _told(run: View, look: dict[str, Any], position: int, kind: str) -> list[Any
         return [place]
     said = [run.label(look[k]) for k in ("predicted", "predicted_after") if look.get(k) is not None]
     told = tag("b", run.label(look["label"]))
-    words = tag("span", " said ", class_="word")
+    words = tag("span", " predicted ", class_="word")
     return [told, tag("span", words, " → ".join(said), class_="said") if said else None, place]
 
 
 def causes(run: View, room: Room) -> Html:
-    """The strongest as cards, the first of them open; more as a table; all are in causes.csv."""
+    """The strongest as cards, the first of them open, and more as a table; causes.csv has all."""
     most = max((c["score"] for c in run.causes[:MOST]), default=0.0)
     wanted = run.causes[:MOST]
     listed = _listed(run)
@@ -114,8 +114,8 @@ def causes(run: View, room: Room) -> Html:
     if cards[FIRST:]:
         parts.append(folded(f"{len(cards) - FIRST} more", tag("div", *cards[FIRST:], class_=style)))
     if len(cards) < len(wanted):
-        parts.append(tag("p", f"{len(wanted) - len(cards)} more do not fit into a report of this size; "
-                              "causes.csv has them all.", class_="note"))  # fmt: skip
+        parts.append(tag("p", f"{len(wanted) - len(cards)} more do not fit into this report; "
+                              "causes.csv lists them all.", class_="note"))  # fmt: skip
     return join([*parts, listed])
 
 
@@ -126,18 +126,8 @@ def _listed(run: View) -> Html:
          number(c["score"], 2), run.label(c.get("group", "")))
         for i, c in enumerate(run.causes[:LISTED], 1)
     ]  # fmt: skip
-    head = (
-        "rank",
-        "index",
-        "given",
-        "suggested",
-        "predicted",
-        "predicted after",
-        "p(given)",
-        "after",
-        "score",
-        "group",
-    )
+    head = ("rank", "index", "given", "suggested", "predicted", "predicted after", "p(given)", "p(given) after",
+            "score", "group")  # fmt: skip
     what = f"the first {len(rows)} of {count(run.total)}" if run.total > len(rows) else f"all {len(rows)}"
     return folded(f"As a table: {what}", table(head, rows, "Causes, most harmful first", words=(2, 3, 4, 5, 9)))
 
@@ -150,16 +140,16 @@ def changed(run: View, positions: Sequence[int], kind: str, room: Room, most: in
     more = None
     if rest and tiles:
         more = tag(
-            "p", f"{count(len(tiles))} of {count(len(positions))} are shown; metrics.json names all.", class_="note"
+            "p", f"{count(len(tiles))} of {count(len(positions))} are shown; metrics.json lists all.", class_="note"
         )
     elif rest:
         named = ", ".join(str(p) for p in positions[:20]) + (", …" if len(positions) > 20 else "")
-        more = tag("p", f"{kind}[i] with i = {named}", class_="note")
+        more = tag("p", f"Positions in {kind}: {named}", class_="note")
     return join([tag("ul", *tiles, class_=f"tiles {run.looks.get('kind', 'none')}") if tiles else None, more])
 
 
 def copies(run: View, room: Room, most: int) -> Html:
-    """Near copies among the causes, together; of a text or a row, which look alike, the first."""
+    """Near copies among the causes, group by group. Texts and rows look alike, so the first stands for its group."""
     given = {c["index"]: run.label(c["given"]) for c in run.causes}
     made = []
     for group in run.metrics["duplicates"]:

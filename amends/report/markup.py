@@ -37,8 +37,8 @@ def join(parts: Iterable[Any]) -> Html:
 def table(
     head: Sequence[Any], rows: Iterable[Sequence[Any]], caption: str, *, words: Sequence[int] = (0,), class_: str = ""
 ) -> Html:
-    """A table that scrolls by itself where it does not fit. The first cell of a row is its header; columns
-    not among `words` are numbers, and stand to the right."""
+    """A table that scrolls where it does not fit. The first cell of a row is its header; columns that are not among
+    `words` are numbers, aligned to the right."""
     numeric = {i: None if i in words else "number" for i in range(len(head))}
     top = tag("tr", *(tag("th", h, scope="col", class_=numeric[i]) for i, h in enumerate(head)))
     body = [
@@ -55,7 +55,7 @@ def section(name: str, title: str, *inside: Any) -> Html:
 
 
 def folded(summary: Any, *inside: Any) -> Html:
-    """What not everybody wants to read; open in print."""
+    """Folded away on a screen; open in print."""
     return tag("details", tag("summary", summary), *inside)
 
 
@@ -70,7 +70,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def share(value: Any) -> str:
-    """As a percentage, with as many digits as say something."""
+    """As a percentage."""
     if value is None:
         return "–"
     return f"{100 * float(value):.1f}%" if math.isfinite(float(value)) else "–"
@@ -84,7 +84,7 @@ def probability(value: Any) -> str:
 
 
 def change(before: Any, after: Any) -> str:
-    """In points of a percent, with its sign."""
+    """In percentage points, with its sign."""
     if before is None or after is None:
         return "–"
     points = 100 * (float(after) - float(before))

@@ -1,4 +1,4 @@
-"""Who is taken for whom: confusion matrices before and after, and what has changed."""
+"""Confusion matrices before and after, and what has changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from amends.report.markup import Html, tag
 
-MOST = 14  # classes shown one by one; of more, those most often confused, and the others as one
+MOST = 14  # classes shown one by one; where there are more, those most often confused, and the others as one
 
 Matrix = list[list[int]]
 
@@ -39,7 +39,7 @@ def _fewer(names: Sequence[str], before: Matrix, after: Matrix) -> tuple[list[st
 
 
 def _counts(title: str, names: Sequence[str], m: Matrix) -> Html:
-    """What is right and what is wrong each have a scale of their own: the few that are wrong matter."""
+    """Right and wrong predictions have scales of their own, so that the few wrong ones stand out."""
     size = range(len(m))
     right = max((m[i][i] for i in size), default=0) or 1
     wrong = max((m[i][j] for i in size for j in size if i != j), default=0) or 1

@@ -1,4 +1,4 @@
-"""What a result shows of itself in a notebook: the parts of the report that come first, in little."""
+"""Results in a notebook: the first parts of the report, in little."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def repair_html(result: Repair) -> str:
     return _fragment(parts)
 
 
-def influence_html(found: Influence) -> str:
-    """How many stand against the failures, and the strongest of them."""
+def influence_html(influence: Influence) -> str:
+    """How many training examples conflict with the failures, and the strongest of them."""
     import numpy as np
 
     from amends.tables.frames import causes_frame
     from amends.tables.looks import looks_of
 
-    order = np.argsort(-found.scores, kind="stable")[:SHOWN]
-    frame = causes_frame(found, order)
-    run = _as_run(frame, looks_of(found, frame, found.failures.examples), len(found), {})
-    harmful = int((found.scores > 0).sum())
-    words = f"{count(harmful)} of {count(len(found))} training examples stand against the {count(len(found.failures))} "
+    order = np.argsort(-influence.scores, kind="stable")[:SHOWN]
+    frame = causes_frame(influence, order)
+    run = _as_run(frame, looks_of(influence, frame, influence.failures.examples), len(influence), {})
+    harmful, failures = int((influence.scores > 0).sum()), len(influence.failures)
+    words = f"{count(harmful)} of {count(len(influence))} training examples conflict with the {count(failures)} "
     return _fragment([tag("p", words + "failures; the strongest are shown.", class_="reason"), _causes(run, harmful)])
 
 
@@ -65,8 +65,8 @@ def _as_run(frame: pd.DataFrame, seen: dict[str, Any], total: int, metrics: Mapp
 def _causes(run: View, total: int) -> Any:
     most = max(c["score"] for c in run.causes)
     cards = gallery.Room(ROOM).fit(gallery.cause_card(run, c, i, most) for i, c in enumerate(run.causes, 1))
-    title = tag("p", tag("b", f"The {len(cards)} strongest of {count(total)}, with the failures they conflict with"))
-    return join([title, tag("div", *cards, class_=f"cards {run.looks['kind']}")])
+    words = f"The {len(cards)} strongest causes of {count(total)}, with the failures they conflict with"
+    return join([tag("p", tag("b", words)), tag("div", *cards, class_=f"cards {run.looks['kind']}")])
 
 
 def _fragment(parts: list[Any]) -> str:

@@ -1,16 +1,16 @@
-"""What came of a repair: the verdict in words, before and after, and the curve it was chosen on."""
+"""What came of a repair: the verdict, accuracy before and after, and the curve it was chosen on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from amends.report.charts import curve, dumbbell, legend, scale_of_shares
+from amends.report.charts import control, curve, dumbbell, legend, scale_of_shares
 from amends.report.markup import Html, change, count, folded, join, probability, share, span, table, tag
 
 SETS = {
-    "query": "failures it searched with",
-    "holdout": "failures it was not shown",
+    "query": "failures used for the search",
+    "holdout": "failures kept for judging",
     "remaining": "examples that were right",
     "overall": "holdout and remaining, in the proportion given",
 }
@@ -23,7 +23,7 @@ GLYPHS = {
 
 
 def glyph(verdict: str) -> Html:
-    """A sign of the verdict that is told by its shape."""
+    """A sign for the verdict that does without colour."""
     ring, path = tag("circle", cx=16, cy=16, r=14), tag("path", d=GLYPHS.get(verdict, ""))
     return tag("svg", ring, path, viewBox="0 0 32 32", class_=f"glyph {verdict.split()[0]}", aria_hidden="true")
 
@@ -33,12 +33,12 @@ def verdict(metrics: dict[str, Any], heading: str = "h1") -> Html:
     words = tag("p", sentence(reason), class_="reason")
     untouched = None
     if said == "not repaired":
-        untouched = tag("p", "The model comes back as it was, and nothing counts as removed.", class_="reason")
+        untouched = tag("p", "The model is returned unchanged, and nothing is removed.", class_="reason")
     return tag("div", glyph(said), tag("div", tag(heading, said.capitalize()), words, untouched), class_="verdict")
 
 
 def warnings(lines: Sequence[str], heading: str = "h2") -> Html | None:
-    """Each is what; where; what to do."""
+    """Each line says what; where; what to do."""
     if not lines:
         return None
     items = []
@@ -47,23 +47,22 @@ def warnings(lines: Sequence[str], heading: str = "h2") -> Html | None:
         where = tag("code", f" {more[0]}") if len(more) > 1 else None
         items.append(tag("li", sentence(what), " ", tag("span", sentence(more[-1]), where) if more else None))
     return tag(
-        "aside", tag(heading, "Mind this" if len(items) == 1 else "Mind these"), tag("ul", *items), class_="warnings"
+        "aside", tag(heading, "Warning" if len(items) == 1 else "Warnings"), tag("ul", *items), class_="warnings"
     )
 
 
 def figures(metrics: dict[str, Any], trained: int | None) -> Html:
-    """The four numbers one asks for first."""
+    """The four numbers to look at first."""
     judged = "holdout" if metrics["holdout"]["n"] else "query"
     rest, whole = metrics["remaining"], metrics["overall"]
-    fixed = metrics["fixed"] if judged == "holdout" else None
+    fixed = f": {count(metrics['fixed'])} fixed" if judged == "holdout" else ""
     tiles = [
-        (share(metrics[judged]["after"]), f"of {count(metrics[judged]['n'])} {SETS[judged]} are right"
-         + (f": {count(fixed)} fixed" if fixed is not None else "")),
-        ("not looked at" if rest is None else count(metrics["newly_broken"]),
-         "no remaining was given" if rest is None else f"of {count(rest['n'])} that were right are newly broken"),
-        (f"{share(whole['before'])} → {share(whole['after'])}", "right overall, before and after"),
-        (count(metrics["removed"]), "training examples removed" if trained is None
-         else f"of {count(trained)} training examples removed"),
+        (share(metrics[judged]["after"]), f"accuracy on {count(metrics[judged]['n'])} {judged} failures{fixed}"),
+        ("not judged" if rest is None else count(metrics["newly_broken"]),
+         "no remaining examples were given" if rest is None
+         else f"of {count(rest['n'])} examples that were right are newly broken"),
+        (f"{share(whole['before'])} → {share(whole['after'])}", "overall accuracy, before and after"),
+        (count(metrics["removed"]), f"{'' if trained is None else f'of {count(trained)} '}training examples removed"),
     ]  # fmt: skip
     return tag("ul", *(tag("li", tag("b", value), tag("span", says)) for value, says in tiles), class_="figures")
 
@@ -75,7 +74,7 @@ def before_after(metrics: dict[str, Any]) -> Html:
         if not row or not row["n"] or row["before"] is None:
             continue
         interval, moved = metrics["intervals"].get(name), metrics["changes"].get(name)
-        told = f"{name}: {share(row['before'])} right before, {share(row['after'])} after"
+        told = f"{name}: accuracy {share(row['before'])} before, {share(row['after'])} after"
         told += "" if interval is None else f", 95% interval {span(*interval)}"
         label = tag("span", tag("b", name), tag("span", what, class_="soft"), class_="name")
         now = tag("span", f"{share(row['before'])} → ", tag("b", share(row["after"])), class_="number")
@@ -87,26 +86,26 @@ def before_after(metrics: dict[str, Any]) -> Html:
             probability(metrics["p_values"].get(name)),
         ))  # fmt: skip
     lines.append(tag("li", tag("span", class_="name"), scale_of_shares(), tag("span"), class_="axis"))
-    head = ("set", "n", "before", "after", "95% interval", "change, points", "95% interval", "p")
+    head = ("set", "n", "before", "after", "95% interval", "change (points)", "95% interval (change)", "p")
     return join([
         tag("ul", *lines, class_="dumbbells"),
         tag("p", tag("span", "○", class_="sign before"), " before", tag("span", "●", class_="sign after"),
             " after, with its 95% interval", class_="note signs"),
-        table(head, rows, "Shares right before and after"),
-        tag("p", "Intervals of a share are Wilson's, of a change those of a paired bootstrap; p is the exact McNemar "
-                 "test of fixed against broken.", class_="note"),
+        table(head, rows, "Accuracy before and after"),
+        tag("p", "Intervals of an accuracy are Wilson's; those of a change come from a paired bootstrap. p is from the "
+                 "exact McNemar test of fixed against broken.", class_="note"),
     ])  # fmt: skip
 
 
 def changes(metrics: dict[str, Any]) -> Html:
-    """Fixed and newly broken, in a sentence, and what the controls leave of it."""
+    """Fixed and newly broken in a sentence, and the test against the controls."""
     n, rest = metrics["holdout"]["n"], metrics["remaining"]
-    parts = [tag("b", count(metrics["fixed"])), f" of {count(n)} failures it was not shown are fixed"] if n else []
+    parts = [tag("b", count(metrics["fixed"])), f" of {count(n)} holdout failures are fixed"] if n else []
     if rest is not None:
         parts += ["; " if parts else "", tag("b", count(metrics["newly_broken"])),
-                  f" of {count(rest['n'])} that were right are newly broken"]  # fmt: skip
+                  f" of {count(rest['n'])} examples that were right are newly broken"]  # fmt: skip
     if metrics["removed"] and metrics.get("p_value") is not None:
-        parts += [". That a control would do as well has p ", _p(metrics["p_value"])]
+        parts += [". Against the stronger control, p ", _p(metrics["p_value"])]
     return tag("p", *parts, ".")
 
 
@@ -118,8 +117,7 @@ def _p(value: float) -> str:
 def curves(rows: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> Html:
     """Holdout and remaining side by side; the query where nothing was held out."""
     judged = "holdout" if metrics["holdout"]["n"] else "query"
-    panels = [(judged, "Holdout failures now right" if judged == "holdout" else "Query failures now right"),
-              ("remaining", "Remaining still right")]  # fmt: skip
+    panels = [(judged, f"Accuracy on {judged} failures"), ("remaining", "Accuracy on remaining")]
     there = [p for p in panels if any(r.get(p[0]) is not None for r in rows)]
     chosen = metrics["removed"] if len(metrics.get("rounds", ())) < 2 else None
     kinds = [r["by"] for r in rows]
@@ -130,24 +128,23 @@ def curves(rows: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> Html:
 
 def curve_table(rows: Sequence[dict[str, Any]]) -> Html:
     names = [n for n in ("query", "holdout", "guard", "remaining") if any(r.get(n) is not None for r in rows)]
-    head = ["by", "removed", *names, *(f"{n}, lowest to highest" for n in names if n in ("holdout", "remaining"))]
+    head = ["by", "removed", *names, *(f"{n}, lowest to highest refit" for n in names if n in ("holdout", "remaining"))]
     body = [
         (r["by"], count(r["removed"]), *(share(r.get(n)) for n in names),
          *(span(r.get(f"{n}_low"), r.get(f"{n}_high")) for n in names if n in ("holdout", "remaining")))
         for r in rows
     ]  # fmt: skip
-    return folded("The curve as a table", table(head, body, "Every number of examples that was tried"))
+    return folded("The curve as a table", table(head, body, "Accuracy for every number removed that was tried"))
 
 
-def controls(found: dict[str, dict[str, Any]], metrics: dict[str, Any]) -> Html:
-    """What the same treatment does without the causes."""
+def controls(metrics: dict[str, Any]) -> Html:
+    """The same treatment without the causes."""
     rows = [("this repair", count(metrics["removed"]), *(share((metrics[n] or {}).get("after")) for n in
              ("query", "holdout", "remaining")))]  # fmt: skip
-    for name, row in found.items():
-        rows.append(
-            (f"control: {name}", count(row["removed"]), *(share(row.get(n)) for n in ("query", "holdout", "remaining")))
-        )
-    return table(("", "removed", "query", "holdout", "remaining"), rows, "The repair beside its controls")
+    for name, row in metrics["controls"].items():
+        shares = (share(row.get(n)) for n in ("query", "holdout", "remaining"))
+        rows.append((f"control: {control(name)}", count(row["removed"]), *shares))
+    return table(("", "removed", "query", "holdout", "remaining"), rows, "Accuracy of the repair and of its controls")
 
 
 def sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-"""report.html: one file that opens from disk, asks nobody for anything, and says what a repair did."""
+"""report.html: one file that opens from disk, makes no request, and shows what a repair did."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amends.report.view import View
 from amends.runs.run import Run
 
 LARGEST = 5_000_000  # bytes
-PART = 400_000  # bytes of pictures any but the gallery of causes may take
+PART = 400_000  # bytes of pictures that each part but the causes may take
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # the browser itself refuses any request
 PRIVACY = (
     "Deleting examples this way repairs a model. It is not a privacy guarantee: "
@@ -30,7 +30,7 @@ def report(folder: Path) -> str:
         return _document(run)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
         what = f"{type(e).__name__}: {first_line(e)}"
-        raise RunMismatch(f"the run cannot be read as one of this version ({what}); {folder}; make it again") from e
+        raise RunMismatch(f"its files do not fit together ({what}); {folder}; make the run again") from e
 
 
 def style() -> str:
@@ -97,11 +97,11 @@ def _repaired(run: View, room: gallery.Room) -> list[Html]:
         ("curve", "How many to remove", _curve(run)),
         ("causes", "The causes", _causes(run, room)),
         *small,
-        ("confusion", "Who is taken for whom", _confusion(run) if m.get("confusion") else None),
-        ("groups", "By group of failures", tables.by_group(run) if m["groups"] else None),
+        ("confusion", "Confusion matrices", _confusion(run) if m.get("confusion") else None),
+        ("groups", "By failure group", tables.by_group(run) if m["groups"] else None),
         ("classes", "By class", _classes(run) if m["classes"] else None),
-        ("calibration", "Calibration", tables.calibration(m["calibration"]) if m.get("calibration") else None),
-        ("keep", "Sets to keep", tables.keep(m["keep"]) if m["keep"] else None),
+        ("calibration", "Calibration", tables.calibration(run) if m.get("calibration") else None),
+        ("keep", "Sets to keep", tables.keep(run) if m["keep"] else None),
         ("method", "Method and settings", _method(run)),
     ]
     return [p for p in [*top, *_contents(sections)] if p is not None]
@@ -109,9 +109,9 @@ def _repaired(run: View, room: gallery.Room) -> list[Html]:
 
 def _identified(run: View, room: gallery.Room) -> list[Html]:
     harmful = sum(c["score"] > 0 for c in run.causes)
-    shown = f"{count(run.total)} training examples have a score; "
-    shown += f"{count(harmful)} of them stand against the failures" if run.total == len(run.causes) else (
-        "the strongest are shown" if harmful else "none of those shown stands against the failures"
+    shown = f"{count(run.total)} training examples were scored; "
+    shown += f"{count(harmful)} of them conflict with the failures" if run.total == len(run.causes) else (
+        "the strongest are shown" if harmful else "none of those shown conflicts with the failures"
     )  # fmt: skip
     words = tag("p", shown + ". Nothing has been treated or judged yet.", class_="reason")
     top = tag("div", outcome.glyph("identified"), tag("div", tag("h1", "Causes identified"), words), class_="verdict")
@@ -122,13 +122,14 @@ def _identified(run: View, room: gallery.Room) -> list[Html]:
 def _curve(run: View) -> Html:
     m = run.metrics
     words = (
-        "Each point is the model treated with that many examples gone, the most harmful first. The same treatment with "
+        "Each point is the model after the treatment, with that many training examples removed, most harmful first. "
+        "The controls are the same treatment with nothing removed and with as many removed at random; what the "
+        "repair gains over them is due to the causes."
     )
-    words += "nothing removed, or as many drawn at random, says how much of it is owed to the causes."
     several = None
     if len(m.get("rounds", ())) > 1:
-        several = join([tag("p", "The curve is that of the last round."), tables.rounds(run)])
-    return join([tag("p", words), outcome.curves(run.curve, m), several, outcome.controls(m["controls"], m),
+        several = join([tag("p", "The curve shows the last round."), tables.rounds(run)])
+    return join([tag("p", words), outcome.curves(run.curve, m), several, outcome.controls(m),
                  outcome.curve_table(run.curve)])  # fmt: skip
 
 
@@ -137,23 +138,24 @@ def _causes(run: View, room: gallery.Room) -> Html:
         return tag("p", "Nothing was removed.")
     kept = "None of these was removed. " if run.done and not run.metrics["removed"] else ""
     words = (
-        "Training examples that conflict with the failures, most harmful first. The higher its score, the more of its "
-        "likelihood an example loses when the failures are inserted into what the model remembers; suggested is the "
-        "label the model then leans to. To conflict with the failures is not yet to have a wrong label: look. Under "
-        "each stand the failures it conflicts with most, with their label and what the model said"
+        "Training examples that conflict with the failures, most harmful first. The higher the score, the less likely "
+        "the example becomes once the model learns the failures; “suggested” is the label the model leans to then. An "
+        "example that conflicts with the failures need not have a wrong label: look at it. Below each example are the "
+        "failures it conflicts with most, with their label and what the model predicts"
     )
     return join([tag("p", kept + words + (", before → after." if run.done else ".")), gallery.causes(run, room)])
 
 
 def _copies(run: View, room: gallery.Room) -> Html:
-    words = "Each is one example several times over, or nearly. What is decided for one should hold for the others."
+    words = "Each group is the same example, or nearly, several times. Decide the same for all of a group."
     return join([tag("p", words), gallery.copies(run, room, PART)])
 
 
 def _suspects(run: View, room: gallery.Room) -> Html:
     words = (
-        "Right examples near these failures all carry what the model said, and no edit that was shown the other "
-        "failures comes to see them as labelled. Mend or drop them before the next repair."
+        "Examples nearby that the model gets right all have the label it predicts for these failures, and a model "
+        "that learns the other failures still does not predict their given label. Correct or drop them before the "
+        "next repair."
     )
     return join([tag("p", words), gallery.changed(run, run.metrics["suspects"], "failures", room, PART)])
 
@@ -168,24 +170,24 @@ def _changed(run: View, room: gallery.Room) -> Html | None:
 
 
 def _confusion(run: View) -> Html:
-    found, merged = matrices(run.metrics["confusion"])
+    shown, merged = matrices(run.metrics["confusion"])
     words = (
-        "All that was judged, holdout and remaining together: rows are the true class, columns what the model says. "
+        "Holdout and remaining together: rows are the true class, columns the predicted one. In the difference, "
+        "changes for the worse are hatched."
     )
-    words += "In the difference, what has got worse is hatched."
     if merged:
-        words += f" {count(merged)} classes that are seldom confused stand together as others."
-    return join([tag("p", words), found])
+        words += f" {count(merged)} classes that are rarely confused are shown together as “others”."
+    return join([tag("p", words), shown])
 
 
 def _classes(run: View) -> Html:
     harmed = run.metrics["harmed"]
-    words = "No class has got worse beyond chance."
+    words = "No class lost accuracy beyond chance."
     if harmed:
-        words = f"Worse beyond chance, at 5% over all classes: {', '.join(run.label(h) for h in harmed)}."
+        words = f"Accuracy fell beyond chance (5% level over all classes) on: {', '.join(map(run.label, harmed))}."
     return join([tag("p", words), tables.by_class(run)])
 
 
 def _method(run: View) -> Html:
-    parts = [tables.members(run.heard) if run.heard else None, settings.config(run), settings.made_with(run)]
-    return join([*parts, tag("h3", "Make it again"), settings.replay(run)])
+    parts = [tables.members(run) if run.heard else None, settings.config(run), settings.made_with(run)]
+    return join([*parts, tag("h3", "Make this run again"), settings.replay(run)])

@@ -36,16 +36,16 @@ def image_grid(path: Path, images: np.ndarray, notes: Sequence[str], title: str,
 
 
 def curve_picture(path: Path, rows: Sequence[dict[str, Any]], removed: int) -> None:
-    """Share right over the number removed, with both controls; bands from the lowest refit to the highest."""
+    """Accuracy over the number removed, with both controls; bands from the lowest refit to the highest."""
     figure = _figure(8.6, 3.9)
     nothing = next(r for r in rows if r["by"] == "nothing")
     for axes, name, title in zip(
-        figure.subplots(1, 2), ("holdout", "remaining"), ("Holdout failures now right", "Remaining still right"),
+        figure.subplots(1, 2), ("holdout", "remaining"), ("Accuracy on holdout failures", "Accuracy on remaining"),
         strict=True,
     ):  # fmt: skip
         for by, colour, marker, style, label in (
             ("causes", CAUSES, "o", "-", "causes removed"),
-            ("random", CONTROL, "s", "--", "as many at random"),
+            ("random", CONTROL, "s", "--", "as many removed at random"),
         ):
             points = [nothing, *(r for r in rows if r["by"] == by)]
             at = [r["removed"] for r in points]

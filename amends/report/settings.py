@@ -8,6 +8,7 @@ from typing import Any
 
 from amends.report.markup import Html, count, join, table, tag
 from amends.report.view import View
+from amends.runs.compare import flat
 
 LEFT_OUT = ("folder", "format")  # where on a disk it was made is nobody else's business; the format says nothing
 LONGEST = 300  # characters of one setting that are shown
@@ -18,7 +19,7 @@ ABOUT = {
 
 
 def made_with(run: View) -> Html:
-    """Versions, data and weights by their hashes."""
+    """Versions, and the hashes of data and weights."""
     rows = [(ABOUT.get(k, k), _value(v)) for k, v in run.run.items() if k not in LEFT_OUT]
     parts = [table(("", ""), rows, "The run", words=(0, 1), class_="plain")]
     hashed = [(name, count(row.get("n")), tag("code", row.get("sha256", "–"))) for name, row in _sets(run.about)]
@@ -34,16 +35,8 @@ def _sets(about: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def config(run: View) -> Html | None:
-    rows = [(tag("code", name), _value(value)) for name, value in _flat(run.about.get("config", {}))]
-    return table(("setting", "value"), rows, "The settings, as they were resolved", words=(0, 1)) if rows else None
-
-
-def _flat(found: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in found.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
+    rows = [(tag("code", name), _value(value)) for name, value in flat(run.about.get("config", {})).items()]
+    return table(("setting", "value"), rows, "The settings, as they were used", words=(0, 1)) if rows else None
 
 
 def _value(value: Any) -> str:
@@ -52,11 +45,11 @@ def _value(value: Any) -> str:
 
 
 def replay(run: View) -> Html:
-    """The commands that make this run again, and this page."""
+    """The commands that make this run and this page again."""
     name = shlex.quote(run.name)
     verb = "repair" if run.done else "identify"
     lines = [f"amends {verb} {name}/run.toml -o {name}-again"] if "config" in run.about else [
-        "# made in Python: amends.repair with the same model, sets and seed"
+        "# made in Python: call amends.repair with the same model, data and seed"
     ]  # fmt: skip
     if not run.done:
         lines.append(f"amends treat {name}")

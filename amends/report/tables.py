@@ -1,4 +1,4 @@
-"""Groups, classes, calibration, sets to keep, rounds, members: what is read line by line."""
+"""Tables of the report: groups, classes, calibration, sets to keep, rounds, members."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from amends.report.markup import Html, change, count, folded, join, number, prob
 from amends.report.view import View
 
 MOST = 150  # rows of one table; metrics.json has all
+HEAD = ("n", "before", "after", "change (points)", "fixed", "broken", "p")
 
 
 def by_group(run: View) -> Html:
     rows = sorted(run.metrics["groups"].items(), key=lambda item: -item[1]["n"])
     body = [(run.label(name), *_row(row)) for name, row in rows[:MOST]]
-    head = ("group", "n", "before", "after", "change, points", "fixed", "broken", "p")
-    return _opened(head, body, "Holdout failures by group, true→predicted", len(rows))
+    return _opened(("group", *HEAD), body, "Accuracy on holdout failures by group, true→predicted", len(rows))
 
 
 def by_class(run: View) -> Html:
@@ -27,8 +27,7 @@ def by_class(run: View) -> Html:
         )
         for name, row in rows[:MOST]
     ]
-    head = ("class", "n", "before", "after", "change, points", "fixed", "broken", "p")
-    return _opened(head, body, "All that was judged, by its true class", len(rows))
+    return _opened(("class", *HEAD), body, "Accuracy on holdout and remaining by true class", len(rows))
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
@@ -43,7 +42,7 @@ def _order(name: str) -> tuple[int, str]:
 
 
 def _opened(head: tuple[str, ...], body: list[tuple[Any, ...]], caption: str, total: int, first: int = 15) -> Html:
-    """The first rows open to see, all of them folded, and a word where there are still more."""
+    """The first rows open, the others folded, and a note where there are still more."""
     more = (
         tag("p", f"{count(total - len(body))} more are in metrics.json.", class_="note") if total > len(body) else None
     )
@@ -53,19 +52,22 @@ def _opened(head: tuple[str, ...], body: list[tuple[Any, ...]], caption: str, to
     return join([table(head, body[:first], caption), rest, more])
 
 
-def calibration(found: dict[str, Any]) -> Html:
-    before, after = found["before"], found["after"]
+def calibration(run: View) -> Html:
+    before, after = (run.metrics["calibration"][when] for when in ("before", "after"))
     rows = [
         ("expected calibration error", number(before["error"]), number(after["error"])),
         ("mean confidence", share(before["confidence"]), share(after["confidence"])),
         ("mean loss, nats", number(before["loss"]), number(after["loss"])),
     ]
-    return table(("", "before", "after"), rows, "How far confidence is from being right")
+    return table(("", "before", "after"), rows, "How far confidence is from accuracy")
 
 
-def keep(found: dict[str, dict[str, Any]]) -> Html:
-    rows = [(name, share(r["before"]), share(r["after"]), change(r["before"], r["after"])) for name, r in found.items()]
-    return table(("set", "before", "after", "change, points"), rows, "Sets whose accuracy must hold")
+def keep(run: View) -> Html:
+    rows = [
+        (name, share(r["before"]), share(r["after"]), change(r["before"], r["after"]))
+        for name, r in run.metrics["keep"].items()
+    ]
+    return table(("set", "before", "after", "change (points)"), rows, "Sets whose accuracy must hold")
 
 
 def rounds(run: View) -> Html:
@@ -78,11 +80,11 @@ def rounds(run: View) -> Html:
     return table(head, rows, "Groups repaired one after the other", words=(0, 1, 6))
 
 
-def members(found: list[dict[str, Any]]) -> Html:
+def members(run: View) -> Html:
     """The members that were heard, and how much each counts."""
-    refused = any(r.get("refused") for r in found)
+    refused = any(r.get("refused") for r in run.heard)
     rows = [(r["name"], share(r["found"]), number(r["unseen"]), share(r["weight"]), r.get("refused") or "")
-            for r in found]  # fmt: skip
+            for r in run.heard]  # fmt: skip
     head = ("member", "of train set apart", "on what it was not shown", "weight in the scores", "refused because")
     rows, head = [row[: 5 if refused else 4] for row in rows], head[: 5 if refused else 4]
     return table(head, rows, "What scored the training examples", words=(0, 4))

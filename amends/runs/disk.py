@@ -18,7 +18,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def on_disk(target: Path) -> Iterator[None]:
-    """Failing to write is said in our words."""
+    """What the system says of a failure becomes a DiskError."""
     try:
         yield
     except AmendsError:
@@ -29,7 +29,7 @@ def on_disk(target: Path) -> Iterator[None]:
 
 
 def occupied(target: Path) -> bool:
-    """Whether something is there; an empty folder is nothing, if another can be moved into its place."""
+    """Whether something is there. An empty folder is nothing, where another can be moved into its place."""
     if not target.exists() or target.is_symlink() or not target.is_dir():
         return target.exists()
     return target.is_mount() or target.resolve() == Path.cwd() or any(target.iterdir())
@@ -97,7 +97,9 @@ def locked(target: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(handle)
-            raise Locked(f"another amends is writing this run; {target}; wait for it, or choose another") from None
+            raise Locked(
+                f"another amends is writing this run; {target}; wait for it, or choose another folder"
+            ) from None
         try:
             if os.stat(path).st_ino == os.fstat(handle).st_ino:
                 break

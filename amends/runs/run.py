@@ -77,8 +77,8 @@ class Run:
         """As it was made with, paths counting from where the config was."""
         if "config" not in self.about:
             raise BadInput(
-                f"it was made in Python, so no config says how to load model and data; {self.folder}; "
-                "go on from it in Python, or make a run with amends identify"
+                f"the run was made in Python, so no config says how to load model and data; {self.folder}; "
+                "go on in Python, or make a new run with amends identify"
             )
         return as_config(self.about["config"], Path(self.about["run"]["folder"]), str(self.folder / "run.toml"))
 
@@ -179,25 +179,24 @@ class Run:
             known = self.about["model"] if name == "model" else self.about["data"].get(name, {})
             if known.get("sha256") != value:
                 what = "the weights are" if name == "model" else f"{name} is"
-                raise RunMismatch(
-                    f"{what} not what this run was made with; {self.folder}; put it back, or make a new run"
-                )
+                todo = "put back what it was made with, or make a new run"
+                raise RunMismatch(f"{what} not what this run was made with; {self.folder}; {todo}")
 
 
 def runs_in(folder: Path) -> tuple[list[Run], list[str]]:
-    """The runs in a folder, oldest first, and what is wrong with those that cannot be read."""
-    found, damaged = [], []
+    """The runs in a folder, oldest first, and a line for each that cannot be read."""
+    runs, unreadable = [], []
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         try:
             if path.is_dir() and not path.name.startswith(".") and (path / "run.toml").is_file():
                 run = Run.open(path)
                 run.summary()
-                found.append(run)
+                runs.append(run)
         except (RunMismatch, DiskError) as e:
-            damaged.append(str(e))
+            unreadable.append(str(e))
         except OSError as e:
-            damaged.append(f"it cannot be read ({e.strerror}); {path}; change its permissions")
-    return sorted(found, key=lambda r: str(r.about["run"].get("made", ""))), damaged
+            unreadable.append(f"the run cannot be read ({e.strerror}); {path}; change its permissions")
+    return sorted(runs, key=lambda r: str(r.about["run"].get("made", ""))), unreadable
 
 
 def strange_in(folder: Path) -> list[str]:
@@ -206,7 +205,7 @@ def strange_in(folder: Path) -> list[str]:
 
 
 def remove(run: Run) -> None:
-    """For good; a folder that also holds something of the user's stays."""
+    """Deletes the folder, unless it also holds something of the user's."""
     strange = strange_in(run.folder)
     if strange:
         raise BadInput(f"the folder holds {strange[0]}, which amends did not write; {run.folder}; move it away first")

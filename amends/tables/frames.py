@@ -1,4 +1,4 @@
-"""Training examples as a table a person can read."""
+"""Training examples and failures as tables."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ def causes_frame(
     failure_ids: np.ndarray | None = None,
     decision: str = "",
 ) -> pd.DataFrame:
-    """Rows of train in `order`. `after` is the repaired model; without it, the edited one.
+    """Rows of train in `order`; what the model says `after` is that of the repaired weights, or without them of the
+    edited ones.
 
-    `suggested` is the label the model leans to once the failures are inserted; `conflicts_with`
-    holds positions in the failures, strongest first; `p_given` of a sequence is that of its typical token (the
-    geometric mean); `group` is that of the first of them. The user's own
-    columns come last, as `own_...` where one has a name of ours; a column `id`, or `path`, is the id shown.
+    `suggested` is the label the model leans to once the failures are inserted; `conflicts_with` holds positions in
+    the failures, strongest first, and `group` is that of the first of them; `p_given` of a sequence is the geometric
+    mean over its tokens. The user's own columns come last, as `own_...` where one has a name of ours; a column `id`,
+    or `path`, is the id shown.
     """
     part, theta = influence.train[order], influence.start.mean
     named = failure_groups
@@ -76,8 +77,8 @@ def causes_frame(
 
 
 def failures_frame(failed: Factor, split: Split, suspects: np.ndarray, after: Params | None = None) -> pd.DataFrame:
-    """The failures as they were given: which were searched with and which judge, and their groups; with the repaired
-    weights, what the model says of them. Without these only what was read when they were split is told."""
+    """The failures in the order given: which were searched with, which judge, and their groups. What the model says
+    of them is added once there are repaired weights; before that, nothing that judges may be read."""
     every, names = np.arange(len(failed)), failed.examples.names()
     part = np.full(len(failed), "", dtype=object)
     part[split.query], part[np.concatenate([split.holdout, split.other_groups])] = "query", "holdout"

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from amends.algorithm.identify import Influence
 
-SIDE = {"train": 96, "failures": 64, "remaining": 64}  # pixels; what stands beside a cause is shown smaller
+SIDE = {"train": 96, "failures": 64, "remaining": 64}  # pixels; failures are shown smaller, beside a cause
 TEXTS = ("text", "sentence", "review", "question", "prompt", "content", "document", "body", "comment")
-LONG = 30  # characters, on average, from which a column of another name is taken for the text
+LONG = 30  # mean length from which a column of any other name is taken for the text
 CUT = 700  # characters of a text that are shown
 STANDING_OUT = 5
-ROW = 64  # columns from which a row is no longer shown whole
-FLAT = {784: (1, 28, 28), 3072: (3, 32, 32)}  # pictures that people hand over as rows
+ROW = 64  # most columns of a row that is shown whole
+FLAT = {784: (1, 28, 28), 3072: (3, 32, 32)}  # pictures that are often given as rows
 CAUSES, COPIES, CHANGED, SUSPECTS = 60, 24, 40, 24  # how many of each are shown
 
 Shown = tuple[Examples, Sequence[int] | np.ndarray]
@@ -50,7 +50,7 @@ def looks(train: Shown | None = None, failures: Shown | None = None, remaining: 
 
 
 def looks_of(
-    found: Influence,
+    influence: Influence,
     causes: pd.DataFrame,
     failures: Examples,
     remaining: Examples | None = None,
@@ -58,12 +58,11 @@ def looks_of(
     metrics: Mapping[str, Any] | None = None,
     after: Params | None = None,
 ) -> dict[str, Any]:
-    """Everything a report shows: the strongest causes and near copies among them, the failures they conflict
-    with, and what was fixed, newly broken or has a doubtful label; with what the model says of each, before
-    and `after`.
+    """Every example a report shows: the strongest causes and near copies among them, the failures they conflict
+    with, and what was fixed, newly broken or has a doubtful label; with what the model predicts, before and `after`.
 
-    `failures` and `remaining` are the sets the user gave. Of groups repaired one after the other, `found`
-    is the influence of the first, which knows the model as it came.
+    `failures` and `remaining` are the sets the user gave. Where groups were repaired one after the other,
+    `influence` is that of the first, which has the model as it came.
     """
     told = metrics or {}
     strongest = causes["index"].tolist()[:CAUSES]
@@ -74,15 +73,15 @@ def looks_of(
         "failures": _once([*beside, *told.get("fixed_at", ())[:CHANGED], *told.get("suspects", ())[:SUSPECTS]]),
         "remaining": _once(told.get("broken_at", ())[:CHANGED]) if remaining is not None else [],
     }
-    sets = {"train": found.train.examples, "failures": failures, "remaining": remaining}
+    sets = {"train": influence.train.examples, "failures": failures, "remaining": remaining}
     seen = looks(**{name: None if data is None else (data, at[name]) for name, data in sets.items()})
-    said = {"predicted": found.train.network.params} | ({} if after is None else {"predicted_after": after})
+    said = {"predicted": influence.train.network.params} | ({} if after is None else {"predicted_after": after})
     for name in ("failures", "remaining"):
         data = sets[name]
         for key, theta in said.items():
             if data is None or not at[name]:
                 continue
-            part = Factor.of(found.train.network, data[np.array(at[name])], found.train.batch)
+            part = Factor.of(influence.train.network, data[np.array(at[name])], influence.train.batch)
             for position, value in zip(at[name], predicted(part, theta), strict=True):
                 seen[name][str(position)][key] = _label(torch.as_tensor(value), data)
     return seen
@@ -92,7 +91,7 @@ def kind_of(data: Examples) -> str:
     """image, text, row or none."""
     pictures, text = pictures_in(data.x), bool(text_column(data))
     if pictures is not None and (not text or any(leaf.ndim == 4 for leaf in leaves(data.x))):
-        return "image"  # what only may be a picture, a matrix or a flat row, is none beside a text
+        return "image"  # beside a text, a matrix or a flat row is not taken for a picture
     if text:
         return "text"
     x = leaves(data.x)[0]
@@ -152,13 +151,13 @@ def pictures_in(x: Inputs) -> Tensor | None:
 
 
 def picture(image: Tensor, side: int = 96) -> str:
-    """[1|3, H, W] as the address of a PNG that holds itself, averaged down to `side`."""
+    """[1|3, H, W] as a data URL of a PNG, averaged down to `side`."""
     return "data:image/png;base64," + base64.b64encode(png(pixels(image, side))).decode()
 
 
 def pixels(image: Tensor, side: int | None = None) -> np.ndarray:
-    """[1|3, H, W] as bytes [H, W, 1|3]. Bytes and values from 0 to 1 are shown as they are, anything else over
-    its own range; what is larger than `side` is averaged down."""
+    """[1|3, H, W] as bytes [H, W, 1|3]. Bytes and values from 0 to 1 are shown as they are, other values scaled to
+    their own range; a picture larger than `side` is averaged down."""
     x = image.detach().cpu().double()
     if image.dtype == torch.uint8:
         x = x / 255
@@ -191,15 +190,15 @@ def _columns(data: Examples) -> Mapping[str, Any]:
 
 
 def text_column(data: Examples) -> str:
-    """The name of the user's column that is the text of an example; nothing where there is none."""
-    found = {}
+    """The name of the user's column that holds the text of an example; empty where there is none."""
+    length = {}
     for name, values in _columns(data).items():
         few = [str(v) for v in values[:50] if isinstance(v, str)]
         if few and name not in ("id", "path"):
-            found[name] = sum(map(len, few)) / len(few)
-    known = next((name for name in TEXTS if name in found), "")
-    longest = max(found, key=found.__getitem__, default="")
-    return known or (longest if found.get(longest, 0) >= LONG else "")
+            length[name] = sum(map(len, few)) / len(few)
+    known = next((name for name in TEXTS if name in length), "")
+    longest = max(length, key=length.__getitem__, default="")
+    return known or (longest if length.get(longest, 0) >= LONG else "")
 
 
 def _typical(data: Examples) -> tuple[Tensor, Tensor]:

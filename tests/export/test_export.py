@@ -541,7 +541,7 @@ def test_the_run_stays_as_it_is_and_the_target_is_beside_it(kind, images, tmp_pa
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["whole", Path(said["path"]).name])
     kept = contents(tmp_path)
     assert amends("export", run, "--to", kind) == 2  # a second time it is there already
-    assert "it exists" in capsys.readouterr().err
+    assert "the target exists" in capsys.readouterr().err
     assert contents(tmp_path) == kept
 
 
@@ -552,8 +552,8 @@ BAD = {
     "csv before a treatment": (("found", "--to", "csv"), 2, "nothing is removed yet"),
     "huggingface before a treatment": (("found", "--to", "huggingface"), 2, "nothing is removed yet"),
     "images before a treatment": (("found", "--to", "images"), 2, "nothing is removed yet"),
-    "images of rows": (("whole", "--to", "images"), 2, "train holds no images but rows"),
-    "fiftyone of rows": (("whole", "--to", "fiftyone"), 2, "train holds no images but rows"),
+    "images of rows": (("whole", "--to", "images"), 2, "needs images, but train holds rows"),
+    "fiftyone of rows": (("whole", "--to", "fiftyone"), 2, "needs images, but train holds rows"),
     "inside the run": (("whole", "--to", "csv", "-o", "{run}/clean.csv"), 2, "inside the run"),
     "the run itself": (("whole", "--to", "huggingface", "-o", "{run}"), 2, "inside the run"),
     "a store inside the run": (("whole", "--to", "mlflow", "-o", "{run}/mlruns"), 2, "inside the run"),
@@ -562,8 +562,8 @@ BAD = {
     "online mlflow": (("whole", "--to", "mlflow", "--online"), 2, "--online goes with wandb"),
     "server of wandb": (("whole", "--to", "wandb", "--tracking-uri", "x"), 2, "--tracking-uri goes with mlflow"),
     "two stores": (("whole", "--to", "mlflow", "-o", "x", "--tracking-uri", "y"), 2, "give one of them"),
-    "not a store": (("whole", "--to", "mlflow", "-o", "{run}/../file"), 2, "this is a file"),
-    "made in Python": (("python", "--to", "csv"), 2, "it was made in Python"),
+    "not a store": (("whole", "--to", "mlflow", "-o", "{run}/../file"), 2, "the MLflow store is a file"),
+    "made in Python": (("python", "--to", "csv"), 2, "the run was made in Python"),
     "data that changed": (("moved", "--to", "csv"), 3, "train is not what this run was made with"),
     "rows that are missing": (("torn", "--to", "csv"), 3, "do not name each example of train exactly once"),
     "no list of what was kept": (("bare", "--to", "csv"), 3, "kept.csv"),

@@ -154,12 +154,12 @@ def test_the_verdict_its_reason_and_the_warnings_come_first(page, copy, result):
     assert m["reason"][1:] in top
     assert not page.all("aside")
     other = changed(copy, warnings=["too few; failures; give 40 or more"])
-    assert page.text(other.all("aside")[0]) == "Mind thisToo few. Give 40 or more. failures"
+    assert page.text(other.all("aside")[0]) == "WarningToo few. Give 40 or more. failures"
 
 
 def test_before_and_after_with_intervals(page, result):
     m, part = result.metrics, page.section("before-after")
-    rows = {r[0]: r[1:] for r in page.table(part, "Shares right")}
+    rows = {r[0]: r[1:] for r in page.table(part, "Accuracy before and after")}
     for name in ("query", "holdout", "remaining", "overall"):
         row = m[name]
         assert rows[name][:3] == [str(row["n"]), share(row["before"]), share(row["after"])]
@@ -168,8 +168,8 @@ def test_before_and_after_with_intervals(page, result):
         low, high = m["intervals"][name]
         assert rows[name][3] == f"{share(low)} to {share(high)}"
         assert rows[name][6] == probability(m["p_values"][name])
-    assert f"{m['fixed']} of {m['holdout']['n']} failures it was not shown are fixed" in page.text(part)
-    assert f"{m['newly_broken']} of {m['remaining']['n']} that were right are newly broken" in page.text(part)
+    assert f"{m['fixed']} of {m['holdout']['n']} holdout failures are fixed" in page.text(part)
+    assert f"{m['newly_broken']} of {m['remaining']['n']} examples that were right are newly broken" in page.text(part)
 
 
 def test_the_dumbbells_are_where_the_shares_are(page, result):
@@ -188,7 +188,7 @@ def test_the_curve_has_both_controls_and_the_chosen_size(page, result):
     m = result.metrics
     figures = page.all("figure", page.section("curve"))
     assert [page.text(page.all("figcaption", f)[0]) for f in figures] == [
-        "Holdout failures now right", "Remaining still right"
+        "Accuracy on holdout failures", "Accuracy on remaining"
     ]  # fmt: skip
     for figure in figures:
         kinds = [line[1]["class"] for line in page.all("polyline", figure)]
@@ -199,9 +199,9 @@ def test_the_curve_has_both_controls_and_the_chosen_size(page, result):
         chosen, mark = page.all("line", figure, class_="chosen")[0], page.all("circle", figure, class_="mark")[0]
         assert float(chosen[1]["x1"]) == pytest.approx(float(mark[1]["cx"]))
         assert f"chosen: {m['removed']}" in page.text(figure)
-    rows = page.table(page.section("curve"), "Every number")
+    rows = page.table(page.section("curve"), "every number")
     assert len(rows) == 1 + len(m["curve"])
-    controls = page.table(page.section("curve"), "beside its controls")
+    controls = page.table(page.section("curve"), "and of its controls")
     assert [r[3] for r in controls[1:]] == [
         share(m["holdout"]["after"]), *(share(row["holdout"]) for row in m["controls"].values())
     ]  # fmt: skip
@@ -300,7 +300,8 @@ def test_what_changed_is_shown_with_what_the_models_say(page, folder, result):
         assert len(tiles) == len(at) > 0
         for text, position in zip(tiles, at, strict=True):
             look = looks[kind][str(position)]
-            assert text == f"{look['label']} said {look['predicted']} → {look['predicted_after']} {kind}[{position}]"
+            said = f"predicted {look['predicted']} → {look['predicted_after']}"
+            assert text == f"{look['label']} {said} {kind}[{position}]"
             assert (look["label"] == look["predicted_after"]) == (kind == "failures")
             assert (look["label"] == look["predicted"]) == (kind == "remaining")
 
@@ -338,7 +339,7 @@ def test_a_harmed_class_is_marked_and_comes_first(copy):
     page = changed(copy, harmed=["four"])
     first = page.table(page.section("classes"), "true class")[1]
     assert first[0] == "four ▼ harmed"
-    assert "Worse beyond chance, at 5% over all classes: four." in page.text(page.section("classes"))
+    assert "Accuracy fell beyond chance (5% level over all classes) on: four." in page.text(page.section("classes"))
 
 
 def test_settings_versions_and_how_to_make_it_again(copy):
@@ -349,7 +350,7 @@ def test_settings_versions_and_how_to_make_it_again(copy):
     text = report(copy)
     page = Page(text)
     part = page.section("method")
-    settings = dict(page.table(part, "resolved")[1:])
+    settings = dict(page.table(part, "as they were used")[1:])
     assert settings == {"repair.method": "ewc", "repair.holdout": "0.5", "model.options.a": "<b>"}
     about = dict(page.table(part, "The run")[1:])
     assert {"amends", "torch", "Python", "device", "seed"} <= set(about)
@@ -419,7 +420,7 @@ def test_a_search_has_its_causes_and_says_that_nothing_is_judged(copy):
     frame = identified(copy)
     page = Page(report(copy))
     assert page.text(page.all("h1")[0]) == "Causes identified"
-    assert f"{len(frame)} training examples have a score" in page.text(page.root)
+    assert f"{len(frame)} training examples were scored" in page.text(page.root)
     assert [s[1]["id"] for s in page.all("section")] == ["causes", "method"]
     assert len(page.all("article")) == min(60, len(frame))
     assert "undecided" in page.text(page.all("article")[0])
@@ -439,7 +440,7 @@ def test_a_model_that_was_not_repaired(copy):
     page = changed(copy, verdict="not repaired", reason="a control does as well", removed=0, fixed_at=[], broken_at=[])
     top = page.text(page.all("div", class_="verdict")[0])
     assert "Not repaired" in top
-    assert "comes back as it was" in top
+    assert "is returned unchanged" in top
     assert "None of these was removed" in page.text(page.section("causes"))
     assert not page.all("line", class_="chosen")
     assert not page.all("section", id="changed")
@@ -453,8 +454,8 @@ def test_without_remaining_or_holdout(copy):
     frame.to_csv(path, index=False)
     page = changed(copy, remaining=None, holdout=none, calibration=None, confusion=None)
     assert len(page.all("figure")) == 1
-    assert "Query failures now right" in page.text(page.section("curve"))
-    assert "no remaining was given" in page.text(page.root)
+    assert "Accuracy on query failures" in page.text(page.section("curve"))
+    assert "no remaining examples were given" in page.text(page.root)
     assert not page.all("section", id="confusion")
     assert not page.all("section", id="calibration")
 
@@ -485,7 +486,7 @@ def test_it_never_grows_beyond_5_megabytes(copy):
     page = Page(text)
     assert len(heavy) * 6 * len(pd.read_csv(copy / "causes.csv")) > LARGEST
     assert LARGEST * 0.9 < len(text.encode()) <= LARGEST
-    assert "do not fit into a report of this size" in page.text(page.section("causes"))
+    assert "do not fit into this report" in page.text(page.section("causes"))
     assert page.all("img", page.section("suspects"))
     assert page.all("img", page.section("changed"))
 
@@ -518,7 +519,7 @@ def test_a_damaged_file_is_said_in_one_line(copy, name, text):
 
 
 def test_numbers_of_another_kind_deep_inside_are_a_mismatch_too(copy):
-    with pytest.raises(RunMismatch, match="cannot be read as one of this version"):
+    with pytest.raises(RunMismatch, match="do not fit together"):
         changed(copy, groups={"9→4": {"n": "many"}})
 
 
