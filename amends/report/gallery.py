@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -105,7 +106,7 @@ def _told(run: View, look: dict[str, Any], position: int, kind: str) -> list[Any
 
 def causes(run: View, room: Room) -> Html:
     """The strongest as cards, the first of them open, and more as a table; causes.csv has all."""
-    most = max((c["score"] for c in run.causes[:MOST]), default=0.0)
+    most = max((c["score"] for c in run.causes[:MOST] if math.isfinite(c["score"])), default=0.0)
     wanted = run.causes[:MOST]
     listed = _listed(run)
     cards = room.fit(cause_card(run, c, i, most) for i, c in enumerate(wanted, 1))
