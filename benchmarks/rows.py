@@ -232,7 +232,7 @@ def otherwise(name: str) -> Any:
     if name == ONE_EDIT:
         return patch.object(committee, "replicated", itemgetter(0))
     if name == AS_SCORED:
-        return patch.object(committee, "_sure", lambda heard, like: 1.0)
+        return patch.object(committee, "sure", lambda heard, like: 1.0)
     return patch.object(committee, "ENOUGH", float("inf")) if name == BY_REPAIR else nullcontext()
 
 

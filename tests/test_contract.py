@@ -96,6 +96,15 @@ def test_influence(digits):
     assert len(row["conflicts_with"]) <= 5
 
 
+def test_remaining_may_be_given_by_position(digits):
+    net, train, failures, remaining, _ = digits
+    by_position, by_name = (
+        amends.identify(net, train, failures, *more, method=amends.methods.functional(), **named)
+        for more, named in (((remaining,), {}), ((), {"remaining": remaining}))
+    )
+    assert np.array_equal(by_position.scores, by_name.scores)
+
+
 def test_default_by_either_name(digits):
     net, train, failures, remaining, _ = digits
     a = amends.identify(net, train, failures, remaining=remaining)

@@ -104,3 +104,8 @@ def test_public_names_exist_and_are_documented():
     for name in amends.methods.__all__:
         value = getattr(amends.methods, name)
         assert not callable(value) or name == "Scorer" or value.__doc__, name
+
+
+def test_the_package_runs_as_the_command():
+    done = subprocess.run([sys.executable, "-m", "amends", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"amends, version {amends.__version__}\n")

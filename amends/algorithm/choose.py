@@ -247,7 +247,8 @@ class Chooser:
     def _treated(self, causes: np.ndarray, method: Method, query: Factor) -> Params:
         gone = np.sort(np.concatenate([causes, self.gone]).astype(np.int64))
         train = self.influence.train
-        after = treated(train, gone, query, self.guard, method, self.progress, self.keep, self.remembered)
+        method = method._replace(remember=lambda *_: self.remembered)  # once for all sizes
+        after = treated(train, gone, query, self.guard, method, self.progress, self.keep)
         if isinstance(after, Ensemble) and after.centre is None:
             raise BadInput(
                 "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"

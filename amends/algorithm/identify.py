@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -73,10 +73,10 @@ class Identified:
 
     def of(self, train: Factor, failures: Factor) -> Influence:
         """Together again with the data it was found on."""
-        told = len(failures) if self.unseen is None else len(self.unseen)
-        if (len(self.scores), told) != (len(train), len(failures)):
+        searched = len(failures) if self.unseen is None else len(self.unseen)
+        if (len(self.scores), searched) != (len(train), len(failures)):
             raise BadInput(
-                f"scores of {len(self.scores)} examples from {told} failures, but train has {len(train)} and "
+                f"scores of {len(self.scores)} examples from {searched} failures, but train has {len(train)} and "
                 f"{len(failures)} failures are searched with; identify_with; pass the sets it was made for"
             )
         start = Point(train.network.params)
@@ -167,8 +167,8 @@ def identify(
     model: nn.Module,
     train: Any,
     failures: Any,
-    *,
     remaining: Any = None,
+    *,
     method: Method | Scorer | Default | ArrayLike | None = None,
     likelihood: Any = None,
     seed: int = 0,
@@ -195,59 +195,73 @@ def identified(
     progress: Progress,
 ) -> Influence:
     """`identify`, once model and data have been made into evidence; in the precision of the weights."""
-    with torch.autocast(train.network.device.type, enabled=False):
-        return _identified(train, failures, remaining, method, seed, progress)
-
-
-def _identified(
-    train: Factor,
-    failures: Factor,
-    remaining: Factor | None,
-    method: Method | Scorer | Default | Identified | ArrayLike | None,
-    seed: int,
-    progress: Progress,
-) -> Influence:
     if isinstance(method, Identified):
         return method.of(train, failures)
     if isinstance(method, list) or hasattr(method, "__array__"):
         method = scores_from_elsewhere(method)
-    theta = train.network.params
-    before = train.per_example(theta)
-    finite(before, "the log-likelihood", "train")
-    finite(failures.per_example(theta), "the log-likelihood", "failures")
-    heard, unseen = (), None
-    if method is None or isinstance(method, Default):
-        members = (method or Default()).identifying(
-            remaining is not None and len(remaining) >= FEW, count(theta) >= LARGE
-        )
-        made = decide(members, train, failures, remaining, seed, progress)
-        q, edited, raw, scores, heard, unseen = made.start, made.edited, made.raw, made.scores, made.heard, made.unseen
-    elif isinstance(method, Method):
-        progress.say("remembering")
-        q = method.remember(train, remaining)
-        evidence, watch = failures, None
-        if method.hold:
-            fit, held = split(np.zeros(len(failures)), method.hold, seed)
-            if not len(held) or not len(fit):
-                raise BadInput(
-                    f"{len(failures)} failures cannot be split to hold out {method.hold:.0%}; failures; give more"
-                )
-            evidence, watch = failures[fit], HeldOut(failures[held])
-        evidence = method.evidence(train, evidence)
-        counter = progress.counter("inserting the failures")
-        raw, edited = influence(q, method.editor, train, evidence, watch, counter, method.score)
-        ceiling = train.network.likelihood.ceiling(train.examples.y).to(before)
-        scores = method.weigh(raw, (ceiling - before).clamp(min=0))
-    elif callable(method) and not (isfunction(method) and method.__module__.startswith("amends.methods")):
-        q, edited = Point(theta), None
-        raw = scores = torch.as_tensor(method(train, failures))
-        if scores.shape != (len(train),):
-            raise BadInput(f"the method returns {list(scores.shape)}, expected [{len(train)}]; method; one score each")
-    else:
-        named = getattr(method, "__name__", repr(method))
-        known = ", ".join(f"{k}()" for k in BY_NAME)
-        raise BadInput(f"method is {named}; method; pass an object of amends.methods: {known}")
-    return Influence(
-        finite(scores, "the score", "train"), finite(raw, "the score", "train"), finite(before, "the score", "train"),
-        train, failures, q, edited, heard, unseen,
+    with torch.autocast(train.network.device.type, enabled=False):
+        log_p = train.per_example(train.network.params)
+        before = finite(log_p, "the log-likelihood", "train")
+        finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
+        if method is None or isinstance(method, Default):
+            scored = _by_default(method or Default(), train, failures, remaining, seed, progress)
+        elif isinstance(method, Method):
+            scored = _by_edit(method, train, failures, remaining, seed, progress)
+            ceiling = train.network.likelihood.ceiling(train.examples.y).to(log_p)
+            scored = scored._replace(scores=method.weigh(scored.raw, (ceiling - log_p).clamp(min=0)))
+        else:
+            scored = _by_scorer(method, train, failures)
+    scores, raw = (finite(values, "the score", "train") for values in (scored.scores, scored.raw))
+    return Influence(scores, raw, before, train, failures, scored.start, scored.edited, scored.heard, scored.unseen)
+
+
+class Scored(NamedTuple):
+    """What any of the three ways to score ends with."""
+
+    scores: Tensor
+    raw: Tensor
+    start: Posterior
+    edited: Posterior | None
+    heard: tuple[Heard, ...] = ()
+    unseen: np.ndarray | None = None
+
+
+def _by_default(
+    default: Default, train: Factor, failures: Factor, remaining: Factor | None, seed: int, progress: Progress
+) -> Scored:
+    members = default.identifying(
+        remaining is not None and len(remaining) >= FEW, count(train.network.params) >= LARGE
     )  # fmt: skip
+    made = decide(members, train, failures, remaining, seed, progress)
+    return Scored(made.scores, made.raw, made.start, made.edited, made.heard, made.unseen)
+
+
+def _by_edit(
+    method: Method, train: Factor, failures: Factor, remaining: Factor | None, seed: int, progress: Progress
+) -> Scored:
+    progress.say("remembering")
+    q = method.remember(train, remaining)
+    shown, watch = failures, None
+    if method.hold:
+        fit, held = split(np.zeros(len(failures)), method.hold, seed)
+        if not len(held) or not len(fit):
+            raise BadInput(
+                f"{len(failures)} failures cannot be split to hold out {method.hold:.0%}; failures; pass more of them"
+            )
+        shown, watch = failures[fit], HeldOut(failures[held])
+    counter = progress.counter("inserting the failures")
+    raw, edited = influence(q, method.editor, train, method.evidence(train, shown), watch, counter, method.score)
+    return Scored(raw, raw, q, edited)
+
+
+def _by_scorer(scorer: Any, train: Factor, failures: Factor) -> Scored:
+    if not callable(scorer) or (isfunction(scorer) and scorer.__module__.startswith("amends.methods")):
+        named = getattr(scorer, "__name__", repr(scorer))
+        known = ", ".join(f"{k}()" for k in BY_NAME)
+        raise BadInput(f"method is {named}; it is not an object of amends.methods; pass one of {known}")
+    scores = torch.as_tensor(scorer(train, failures))
+    if scores.shape != (len(train),):
+        raise BadInput(
+            f"the method returns {list(scores.shape)}, not [{len(train)}]; method; return one score for each"
+        )
+    return Scored(scores, scores, Point(train.network.params), None)

@@ -81,7 +81,7 @@ def treat(
     network = data.network
     if isinstance(after, Ensemble) and after.centre is None:
         if not isinstance(model, nn.Module):
-            raise BadInput(f"several models cannot go back into one {type(model).__name__}; treat; pass its module")
+            raise BadInput(f"several models cannot go back into one {type(model).__name__}; model; pass its module")
         models = [network.module_with(member.mean, model) for member in after.members]
         return Averaged(models, classes=isinstance(network.likelihood.family, Categorical)).train(model.training)
     return network.module_with(after.mean, model)
@@ -95,21 +95,20 @@ def treated(
     method: Method,
     progress: Progress,
     keep: tuple[Factor, ...] = (),
-    remembered: Posterior | None = None,
     floor: float = FLOOR,
 ) -> Posterior:
-    """`treat`, once model and data have been made into evidence; `remembered` where that is done too.
+    """`treat`, once model and data have been made into evidence.
 
     What comes `first` may cost half of what the guard lets go: the other half is for what follows."""
     if not isinstance(method, Method):
-        raise BadInput(f"method is {method!r}; treat; pass one that treats, for example amends.methods.newton()")
+        raise BadInput(f"method is {method!r}; it does not treat; pass one that does, such as amends.methods.newton()")
     if len(causes) == len(train):
-        raise BadInput("causes are all of train; causes; keep at least one example")
+        raise BadInput("causes are all of train; nothing is left to learn from; keep at least one example")
     if method.learn and (failures is None or not len(failures)):
-        raise BadInput("this method learns from the failures and there are none; failures; pass failures")
+        raise BadInput("the method learns from the failures; there are none; pass failures")
     forgotten = train[causes] if method.forget else train[causes][:0]
     learned = failures if method.learn else None
-    q = method.remember(train, remaining) if remembered is None else remembered
+    q = method.remember(train, remaining)
     if method.first is not None:
         first = treated(train, causes, failures, remaining, method.first, progress, keep, floor=floor / 2)
         q = q.moved(first.mean, forgotten[:0])

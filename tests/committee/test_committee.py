@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 import amends
 from amends.committee import decide as committee
+from amends.committee import trying, weighing
 from amends.committee.apart import Apart
 from amends.committee.decide import decide
 from amends.curvature import GGN, Diagonal, Isotropic, Kronecker, Once, Part
@@ -234,7 +235,7 @@ def test_without_right_examples_weights_follow_what_was_unseen(world):
 
 
 def trial(failures, right, found=0.0, noise=0.0):
-    return committee.Trial(np.array(failures), np.array(right), (), Apart(found, noise, np.zeros(1)))
+    return trying.Trial(np.array(failures), np.array(right), (), Apart(found, noise, np.zeros(1)))
 
 
 def test_weights_by_what_was_found_by_hand():
@@ -245,30 +246,30 @@ def test_weights_by_what_was_found_by_hand():
         "far": trial([0.9], [0.9], 0.1, 0.01),
     }
     say = np.array([1.0, np.exp(-1)])
-    assert committee._weights(trials) == pytest.approx(dict(zip(trials, [*say / say.sum(), 0.0], strict=True)))
+    assert weighing.weights_of(trials) == pytest.approx(dict(zip(trials, [*say / say.sum(), 0.0], strict=True)))
     wide = {name: replace(t, apart=replace(t.apart, noise=0.06)) for name, t in trials.items()}
-    assert committee._weights(wide)["less"] / committee._weights(wide)["best"] == pytest.approx(np.exp(-0.05 / 0.06))
+    assert weighing.weights_of(wide)["less"] / weighing.weights_of(wide)["best"] == pytest.approx(np.exp(-0.05 / 0.06))
 
 
 def test_what_is_more_than_noise_decides_beside_more_that_is_not():
     trials = {"sure": trial([0.5], [0.5], 0.1, 0.01), "wild": trial([0.9], [0.9], 0.101, 0.04)}
-    assert committee._found(trials.values()) is trials["sure"]
-    assert committee._weights(trials)["sure"] == committee._weights(trials)["wild"] == 0.5
+    assert weighing._found(trials.values()) is trials["sure"]
+    assert weighing.weights_of(trials)["sure"] == weighing.weights_of(trials)["wild"] == 0.5
     wilder = {**trials, "wild": trial([0.9], [0.9], 0.3, 0.2)}
-    assert committee._weights(wilder)["sure"] == 0.5, "however much it seems to find"
+    assert weighing.weights_of(wilder)["sure"] == 0.5, "however much it seems to find"
 
 
 def test_what_is_no_more_than_noise_decides_nothing():
     trials = {"loss": trial([], [], 0.06, 0.03), "a": trial([0.8, 0.8], [0.9]), "b": trial([0.5, 0.5], [0.9])}
-    assert committee._weights(trials) == {"loss": 0.0, "a": 1.0, "b": 0.0}
+    assert weighing.weights_of(trials) == {"loss": 0.0, "a": 1.0, "b": 0.0}
 
 
 def test_harm_counts_as_members_are_sure_and_a_tenth():
     a, b = (replace(trial([0], [0]), apart=Apart(0.2, 0.01, np.array(sure))) for sure in ([0, 1], [1, 1]))
-    assert_close(committee._sure([(0.75, a), (0.25, b)], torch.zeros(2)), torch.tensor([0.35, 1.1]))
+    assert_close(weighing.sure([(0.75, a), (0.25, b)], torch.zeros(2)), torch.tensor([0.35, 1.1]))
     wild = replace(a, apart=replace(a.apart, noise=0.1))
-    assert committee._sure([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
-    assert committee._sure([(1.0, replace(a, apart=None))], torch.zeros(2)) == 1.0
+    assert weighing.sure([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
+    assert weighing.sure([(1.0, replace(a, apart=None))], torch.zeros(2)) == 1.0
 
 
 def test_the_loss_counts_where_edits_find_harm_and_elsewhere_as_they_find_less():
@@ -276,10 +277,10 @@ def test_the_loss_counts_where_edits_find_harm_and_elsewhere_as_they_find_less()
     loss = replace(trial([], []), apart=Apart(0.2, 0.01, np.array([0.8, 0.8, 0.6, 0.4])))
     harm = torch.tensor([2.0, -1.0, 0.0, -1.0], dtype=torch.float64)
     for told, elsewhere in ((0.1, [0.4, 0.3]), (0.0, [0.8, 0.6]), (0.2, [0, 0]), (0.3, [0, 0])):
-        assert committee._counted(loss, told, harm).tolist() == pytest.approx([1, *elsewhere, 0])
+        assert weighing.counted(loss, told, harm).tolist() == pytest.approx([1, *elsewhere, 0])
     wild = replace(loss, apart=replace(loss.apart, noise=0.1))
     for unsure in (wild, replace(loss, apart=None)):
-        assert committee._counted(unsure, 0.0, harm).tolist() == [1, 0, 0, 0]
+        assert weighing.counted(unsure, 0.0, harm).tolist() == [1, 0, 0, 0]
 
 
 def test_weights_by_hand():
@@ -289,42 +290,42 @@ def test_weights_by_hand():
         "less": trial([0.78, 0.78], [0.96, 0.96]),
         "far": trial([0.5, 0.5], [1.0, 1.0]),
     }
-    found = committee._weights(trials)
+    found = weighing.weights_of(trials)
     assert found == pytest.approx({"best": 1 / (1 + np.exp(-1)), "less": np.exp(-1) / (1 + np.exp(-1)), "far": 0.0})
 
 
 def test_weights_allow_for_the_noise_of_the_best():
     """Of four failures at 1 and 0 the mean of the two halves has a standard error of ⅛."""
     trials = {"best": trial([1.0, 0.0, 1.0, 0.0], [1.0]), "less": trial([0.25] * 4, [1.0])}
-    found = committee._weights(trials)
+    found = weighing.weights_of(trials)
     assert found["less"] / found["best"] == pytest.approx(np.exp(-1))
 
 
 def test_scores_are_joined_in_units_of_mean_harm():
     """Harm counts wherever a member finds it; elsewhere the least harmless come first."""
     a, b = torch.tensor([2.0, -1.0, 0.0, -4.0]), torch.tensor([-3.0, 6.0, 0.0, -1.0])
-    joined = committee._joined([(0.75, a), (0.25, b)])
+    joined = weighing.joined([(0.75, a), (0.25, b)])
     assert_close(joined, torch.tensor([3.0, 1.0, 0.0, -0.75 * 8 - 0.25 * 2 / 3]))
-    assert_close(committee._joined([(0.75, 1000 * a), (0.25, b)]), joined)
-    assert_close(committee._joined([(0.5, -a.abs()), (0.5, b)]), b.clamp(min=0) / 3 + b.clamp(max=0) / 3 * (b <= 0))
+    assert_close(weighing.joined([(0.75, 1000 * a), (0.25, b)]), joined)
+    assert_close(weighing.joined([(0.5, -a.abs()), (0.5, b)]), b.clamp(min=0) / 3 + b.clamp(max=0) / 3 * (b <= 0))
 
 
 def test_harm_that_every_edit_finds_counts_more_than_as_much_from_one():
     """(⅓√3 + ⅓√0 + ⅓√0)² = ⅓ where one edit alone finds harm; where none does, the mean."""
     edits = torch.tensor([[3.0, 1.0, 0.0, -2.0], [0.0, 1.0, 3.0, -1.0], [0.0, 1.0, 3.0, -3.0]])
-    found = committee.replicated(list(edits))
+    found = weighing.replicated(list(edits))
     assert_close(found, torch.tensor([1 / 3, 1.0, 4 / 3, -2.0]))
-    assert_close(committee.replicated([7 * edits[0], *edits[1:]]), found)
-    assert_close(committee.replicated([edits[0]] * 3), edits[0])
+    assert_close(weighing.replicated([7 * edits[0], *edits[1:]]), found)
+    assert_close(weighing.replicated([edits[0]] * 3), edits[0])
 
 
 def test_scores_are_harm_times_how_sure_the_member_is(world, monkeypatch):
     train, failures, remaining = evidence(world)
     members, heard = {"it": ours(amends.methods.ewc())}, []
-    of = committee._sure
-    monkeypatch.setattr(committee, "_sure", lambda trials, like: heard.extend(trials) or of(trials, like))
+    of = committee.sure
+    monkeypatch.setattr(committee, "sure", lambda trials, like: heard.extend(trials) or of(trials, like))
     made = decided(members, train, failures, remaining)
-    monkeypatch.setattr(committee, "_sure", lambda trials, like: 1.0)
+    monkeypatch.setattr(committee, "sure", lambda trials, like: 1.0)
     plain = decided(members, train, failures, remaining)
     ((weight, tried),) = heard
     assert weight == 1.0
@@ -336,17 +337,17 @@ def test_a_probability_is_relative_to_the_most_a_likelihood_can_give():
     data, _, after = edited("gaussian")
     out = data.outputs(after.mean)
     expected = (-((out - data.examples.y) ** 2) / (2 * 0.3**2)).sum(1).exp()
-    assert_close(committee._probability(data.network.likelihood, out, data.examples.y), expected.numpy())
+    assert_close(trying._probability(data.network.likelihood, out, data.examples.y), expected.numpy())
     wide = replace(data, network=replace(data.network, likelihood=Gaussian(sigma=5.0)))
-    assert_close(committee._probability(wide.network.likelihood, data.examples.y, data.examples.y), np.ones(30))
+    assert_close(trying._probability(wide.network.likelihood, data.examples.y, data.examples.y), np.ones(30))
     data, _, after = edited("bernoulli")
     out, y = data.outputs(after.mean), data.examples.y
     both = torch.where(y > 0, out.sigmoid(), (-out).sigmoid()).prod(1)
-    assert_close(committee._probability(data.network.likelihood, out, y), both.numpy())
+    assert_close(trying._probability(data.network.likelihood, out, y), both.numpy())
     data, _, after = edited("soft")
     of, y = data.network.likelihood, data.examples.y
-    assert_close(committee._probability(of, y.log(), y), np.ones(30))
-    assert (committee._probability(of, data.outputs(after.mean), y) < 1).all()
+    assert_close(trying._probability(of, y.log(), y), np.ones(30))
+    assert (trying._probability(of, data.outputs(after.mean), y) < 1).all()
 
 
 class Recording:
@@ -383,7 +384,7 @@ def decided(members, train, failures, remaining, seed=0):
 @pytest.fixture
 def alike(monkeypatch):
     """Harm counts the same, however sure members are."""
-    monkeypatch.setattr(committee, "_sure", lambda heard, like: 1.0)
+    monkeypatch.setattr(committee, "sure", lambda heard, like: 1.0)
 
 
 def ours(method):
@@ -420,7 +421,7 @@ def test_a_member_is_judged_by_what_it_was_not_shown(world):
     assert made.edited is member.ends[2]
     assert_close(made.raw, first_order(made.start, made.edited, train))
     harm = [label_part(made.start, end, train) for end in (made.edited, *member.ends[:2])]
-    joined = committee.replicated(harm)
+    joined = weighing.replicated(harm)
     assert_close(made.scores, torch.where(joined > 0, joined / joined.clamp(min=0).mean(), made.scores))
     assert ((made.scores > 0) == (torch.stack(harm) > 0).any(0)).all()
 
@@ -433,7 +434,7 @@ def test_what_was_unseen_is_the_weighed_mean_of_those_heard(world):
     alone = {name: decided({name: m}, train, failures, remaining) for name, m in members.items()}
     assert all(h.weight > 0 for h in both.heard)
     assert np.allclose(both.unseen, sum(h.weight * alone[h.name].unseen for h in both.heard))
-    joined = committee._joined([(h.weight, alone[h.name].scores) for h in both.heard])
+    joined = weighing.joined([(h.weight, alone[h.name].scores) for h in both.heard])
     assert_close(both.scores, torch.where(joined > 0, joined, both.scores))
     first = max(both.heard, key=lambda h: h.weight).name
     assert_close(both.raw, alone[first].raw)

@@ -12,7 +12,7 @@ from torch.func import hessian
 from torch.testing import assert_close
 
 import amends
-from amends.committee import decide as committee
+from amends.committee import trying
 from amends.curvature import CG, GGN, Dense, Diagonal, Sampled
 from amends.editors.relabel import _as_seen
 from amends.errors import BadInput
@@ -139,7 +139,7 @@ def test_a_long_sequence_has_the_probability_of_its_typical_token():
 
 def test_where_a_probability_is_judged_or_shown_it_is_that_of_the_typical_token():
     expected = (Tokens()(OUT, ASKED) / torch.tensor([4.0, 1, 2])).exp()
-    assert_close(torch.as_tensor(committee._probability(Tokens(), OUT, ASKED)), expected)
+    assert_close(torch.as_tensor(trying._probability(Tokens(), OUT, ASKED)), expected)
     network = Network.of(language(), Tokens())
     x, y = sentences()
     data = factor(network, {"input_ids": x}, y, batch=3)
