@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import note, print_json, run_argument
+from amends.cli.options import json_option, note, print_json, run_argument
 
 KINDS = {
     "csv": ("to_csv", "cleaned data: your columns, one row per kept example"),
@@ -36,7 +36,7 @@ SHOWN = ("label-studio", "fiftyone")
 @click.option("--top", type=click.IntRange(min=1), help="label-studio, fiftyone: only so many, the most harmful.")
 @click.option("--tracking-uri", help="mlflow: log to this server instead of a folder.")
 @click.option("--online", is_flag=True, help="wandb: send the run, with your own login.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+@json_option
 def export(
     run: Path, kind: str, out: Path | None, top: int | None, tracking_uri: str | None, online: bool, as_json: bool
 ) -> None:

@@ -69,11 +69,15 @@ def out_option(said: str) -> Any:
     return click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), help=said)
 
 
+def json_option(command: Any) -> Any:
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")(command)
+
+
 def told(command: Any) -> Any:
     """--json, -q and -v."""
     command = click.option("-v", "--verbose", is_flag=True, help="Say on stderr what was loaded.")(command)
     command = click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")(command)
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")(command)
+    return json_option(command)
 
 
 def print_json(value: Any) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import print_json, run_argument
+from amends.cli.options import json_option, print_json, run_argument
 
 
 @click.command(short_help="Write report.html again from a run folder.")
 @run_argument
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+@json_option
 def report(run: Path, as_json: bool) -> None:
     """Write report.html of RUN again, from the files in the folder. Nothing is computed."""
     from amends.report.page import report as page

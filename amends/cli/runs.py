@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import note, print_json, run_argument
+from amends.cli.options import json_option, note, print_json, run_argument
 
 
 @click.group(short_help="List, show, compare and remove run folders.")
@@ -16,7 +16,7 @@ def runs() -> None:
 
 @runs.command(name="ls")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+@json_option
 def ls(folder: Path, as_json: bool) -> None:
     """List the runs in FOLDER, oldest first. FOLDER is runs/ when left out."""
     from amends.cli.show import show_runs
@@ -37,7 +37,7 @@ def ls(folder: Path, as_json: bool) -> None:
 
 @runs.command()
 @run_argument
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+@json_option
 def show(run: Path, as_json: bool) -> None:
     """Show what RUN found and how it was made."""
     from amends.cli.show import show_identified, show_settings, show_verdict
@@ -57,7 +57,7 @@ def show(run: Path, as_json: bool) -> None:
 @runs.command()
 @click.argument("one", type=click.Path(path_type=Path))
 @click.argument("other", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
+@json_option
 def diff(one: Path, other: Path, as_json: bool) -> None:
     """Show how two runs differ: in their settings, in their results, and in the causes they removed."""
     from amends.cli.show import show_diff

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from amends.cli.options import note, print_json
 from amends.config.read import unmet
+from amends.report.markup import shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,8 +86,7 @@ def show_causes(
 
 
 def _short(value: Any, most: int = 24) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return shortened(f"{value:.4g}" if isinstance(value, float) else str(value), most)
 
 
 def show_curve(curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Console | None = None) -> None:

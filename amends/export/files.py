@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amends.errors import BadInput
+from amends.errors import BadInput, first_line
 from amends.runs.disk import locked, on_disk, write_folder
 from amends.runs.run import Run
 
@@ -27,6 +28,14 @@ ENDINGS = {
     "csv": "-cleaned.csv", "huggingface": "-huggingface", "images": "-images", "label-studio": "-label-studio.json",
     "fiftyone": "-fiftyone", "cleanlab": "-cleanlab.csv", "wandb": "-wandb", "tensorboard": "-tensorboard",
 }  # fmt: skip
+
+
+def library(module: str, to: str) -> Any:
+    """Another tool's library, imported only when an export asks for it."""
+    try:
+        return import_module(module)
+    except ImportError as e:
+        raise BadInput(f"a library is missing ({first_line(e)}); export to {to}; pip install 'amends[{to}]'") from e
 
 
 def as_run(run: Any) -> Run:
@@ -65,4 +74,4 @@ def write_file(target: Path, fill: Callable[[Path], Any]) -> Path:
     return target
 
 
-__all__ = ["Exported", "as_run", "outside", "place", "write_file", "write_folder"]
+__all__ = ["Exported", "as_run", "library", "outside", "place", "write_file", "write_folder"]

@@ -11,8 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from amends.data.formats.raw import IMAGE, ROW, TEXT
-from amends.errors import BadInput
-from amends.export.files import Exported, as_run, place, write_folder
+from amends.export.files import Exported, as_run, library, place, write_folder
 from amends.export.kept import Kept
 from amends.export.pictures import file_of
 from amends.export.source import Source, label_words, source
@@ -27,21 +26,13 @@ def to_huggingface(run: Any, out: Any = None, data: Any = None) -> Exported:
     """
     run = as_run(run)
     target = place(run, "huggingface", out)
-    datasets = _library()
+    datasets = library("datasets", "huggingface")
     kept = Kept.of(run)
     train = source(run, data)
     with _quiet(datasets):
         cleaned = _own(train, kept) if train.hub is not None else _made(datasets, train, kept)
         write_folder(target, lambda made: cleaned.save_to_disk(str(made)))
     return Exported("huggingface", target, len(cleaned))
-
-
-def _library() -> Any:
-    try:
-        import datasets
-    except ImportError as e:
-        raise BadInput("datasets is not installed; export to huggingface; pip install 'amends[huggingface]'") from e
-    return datasets
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from amends.errors import BadInput, DiskError, first_line
-from amends.export.files import Exported, as_run, outside
+from amends.export.files import Exported, as_run, library, outside
 from amends.export.results import PROJECT, curve, environment, files, measured, parameters, verdict
 from amends.runs.run import Run
 
@@ -30,14 +30,10 @@ def to_mlflow(run: Any, out: Any = None, *, tracking_uri: str | None = None, pro
             raise BadInput(f"the MLflow store is a file; {folder}; give a folder")
     where = folder.resolve().as_uri() if tracking_uri is None else tracking_uri
     with environment(MLFLOW_DISABLE_TELEMETRY="true", MLFLOW_ALLOW_FILE_STORE="true"):
+        mlflow = library("mlflow", "mlflow")
         try:
-            from mlflow import MlflowClient
-            from mlflow.exceptions import MlflowException
-        except ImportError as e:
-            raise BadInput("mlflow is not installed; export to mlflow; pip install 'amends[mlflow]'") from e
-        try:
-            n = _log(MlflowClient(tracking_uri=where), run, project)
-        except (MlflowException, OSError) as e:
+            n = _log(mlflow.MlflowClient(tracking_uri=where), run, project)
+        except (mlflow.exceptions.MlflowException, OSError) as e:
             raise DiskError(f"MLflow failed ({first_line(e)}); {where}; choose another store") from e
     if tracking_uri is not None:
         return Exported("mlflow", Path(tracking_uri), n)

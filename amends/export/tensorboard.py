@@ -6,9 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from amends.errors import BadInput
 from amends.export.decisions import decisions
-from amends.export.files import Exported, as_run, place, write_folder
+from amends.export.files import Exported, as_run, library, place, write_folder
 from amends.export.results import curve, files, measured, parameters, verdict
 from amends.runs.run import Run
 
@@ -21,14 +20,11 @@ def to_tensorboard(run: Any, out: Any = None) -> Exported:
     causes as text. An event file cannot hold other files, so report.html and causes.csv lie beside it."""
     run = as_run(run)
     target = place(run, "tensorboard", out)
-    try:
-        from torch.utils.tensorboard.writer import SummaryWriter
-    except ImportError as e:
-        raise BadInput("tensorboard is not installed; export to tensorboard; pip install 'amends[tensorboard]'") from e
+    writer = library("torch.utils.tensorboard.writer", "tensorboard")
     counted: list[int] = []
 
     def fill(made: Path) -> None:
-        with SummaryWriter(str(made)) as log:
+        with writer.SummaryWriter(str(made)) as log:
             counted.append(_log(log, run))
         for path in files(run):
             shutil.copyfile(path, made / path.name)

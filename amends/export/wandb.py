@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from amends.errors import BadInput, DiskError, first_line
-from amends.export.files import Exported, as_run, place, write_folder
+from amends.errors import DiskError, first_line
+from amends.export.files import Exported, as_run, library, place, write_folder
 from amends.export.results import PROJECT, curve, environment, files, measured, parameters, verdict
 from amends.runs.run import Run
 
@@ -24,10 +24,7 @@ def to_wandb(run: Any, out: Any = None, *, online: bool = False, project: str = 
     counted: list[int] = []
     # its service writes logs to the user's home unless it has a cache of its own
     with tempfile.TemporaryDirectory() as cache, environment(**quiet, WANDB_CACHE_DIR=cache):
-        try:
-            import wandb
-        except ImportError as e:
-            raise BadInput("wandb is not installed; export to wandb; pip install 'amends[wandb]'") from e
+        wandb = library("wandb", "wandb")
 
         def fill(made: Path) -> None:
             counted.append(_log(wandb, run, made, online, project))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amends.report.charts import control
+from amends.report.charts import chosen_by
 from amends.report.outcome import sentence
 
 
@@ -39,7 +39,7 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
     lines += ["", "## Controls", "", "The same treatment without removing the causes:", ""]
     for name, row in metrics["controls"].items():
         if row.get("holdout") is not None:
-            lines.append(f"- {control(name)}: accuracy {row['holdout']:.3f} on the holdout failures")
+            lines.append(f"- {chosen_by(name)}: accuracy {row['holdout']:.3f} on the holdout failures")
     for warning in metrics.get("warnings", ()):
         lines += ["", f"Warning: {sentence(warning)}"]
     lines += ["", "## What this is not", "",

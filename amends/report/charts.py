@@ -19,8 +19,8 @@ LINES = {
 }
 
 
-def control(name: str) -> str:
-    """A control in words."""
+def chosen_by(name: str) -> str:
+    """How the examples of a line were chosen, in words."""
     return LINES[name][2].removeprefix("control: ") if name in LINES else name
 
 

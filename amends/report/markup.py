@@ -95,5 +95,9 @@ def count(value: Any) -> str:
     return "–" if value is None else f"{int(value):,}"
 
 
+def shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def span(low: Any, high: Any, write: Any = share) -> str:
     return f"{write(low)} to {write(high)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amends.report.charts import control, curve, dumbbell, legend, scale_of_shares
+from amends.report.charts import chosen_by, curve, dumbbell, legend, scale_of_shares
 from amends.report.markup import Html, change, count, folded, join, probability, share, span, table, tag
 
 SETS = {
@@ -143,7 +143,7 @@ def controls(metrics: dict[str, Any]) -> Html:
              ("query", "holdout", "remaining")))]  # fmt: skip
     for name, row in metrics["controls"].items():
         shares = (share(row.get(n)) for n in ("query", "holdout", "remaining"))
-        rows.append((f"control: {control(name)}", count(row["removed"]), *shares))
+        rows.append((f"control: {chosen_by(name)}", count(row["removed"]), *shares))
     return table(("", "removed", "query", "holdout", "remaining"), rows, "Accuracy of the repair and of its controls")
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from amends.report.charts import chosen_by
+
 INK, CAUSES, CONTROL = "#22262b", "#1f6f8b", "#b0642a"
 
 
@@ -43,16 +45,14 @@ def curve_picture(path: Path, rows: Sequence[dict[str, Any]], removed: int) -> N
         figure.subplots(1, 2), ("holdout", "remaining"), ("Accuracy on holdout failures", "Accuracy on remaining"),
         strict=True,
     ):  # fmt: skip
-        for by, colour, marker, style, label in (
-            ("causes", CAUSES, "o", "-", "causes removed"),
-            ("random", CONTROL, "s", "--", "as many removed at random"),
-        ):
+        for by, colour, marker, style in (("causes", CAUSES, "o", "-"), ("random", CONTROL, "s", "--")):
             points = [nothing, *(r for r in rows if r["by"] == by)]
             at = [r["removed"] for r in points]
-            axes.plot(at, [r[name] for r in points], style, color=colour, marker=marker, markersize=4.5, label=label)
+            shares = [r[name] for r in points]
+            axes.plot(at, shares, style, color=colour, marker=marker, markersize=4.5, label=chosen_by(by))
             low, high = ([r[f"{name}_{end}"] for r in points] for end in ("low", "high"))
             axes.fill_between(at, low, high, color=colour, alpha=0.16, linewidth=0)
-        axes.axhline(nothing[name], color=INK, linewidth=0.9, linestyle=":", label="nothing removed")
+        axes.axhline(nothing[name], color=INK, linewidth=0.9, linestyle=":", label=chosen_by("nothing"))
         axes.set_ylim(top=1.0, bottom=min(axes.get_ylim()[0], 0.9))
         if removed:
             axes.axvline(removed, color="#9aa0a6", linewidth=0.9)

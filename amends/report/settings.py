@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from amends.report.markup import Html, count, join, table, tag
+from amends.report.markup import Html, count, join, shortened, table, tag
 from amends.report.view import View
 from amends.runs.compare import flat
 
@@ -40,8 +40,7 @@ def config(run: View) -> Html | None:
 
 
 def _value(value: Any) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return shortened(str(value).lower() if isinstance(value, bool) else str(value), LONGEST)
 
 
 def replay(run: View) -> Html:

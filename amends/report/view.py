@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from amends.report.markup import shortened
 from amends.runs.run import DONE, Run
 
 ROWS = 1000  # of the causes that are kept in memory
+LONGEST = 60  # characters of a label
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +49,10 @@ class View:
         text, names = str(value).strip(), self.looks.get("classes") or ()
         if re.fullmatch(r"\[[01](, [01])*\]", text) and text.count(",") + 1 == len(names):
             holds = [name for name, k in zip(names, text[1:-1].split(", "), strict=True) if k == "1"]
-            return _shorter(", ".join(holds) or "none")
+            return shortened(", ".join(holds) or "none", LONGEST)
         if re.fullmatch(r"-?\d+\.\d+(e-?\d+)?", text):
             return f"{float(text):.4g}".replace("-", "−")
-        return _shorter(text)
+        return shortened(text, LONGEST)
 
     def look(self, kind: str, position: Any) -> dict[str, Any]:
         return self.looks.get(kind, {}).get(str(position), {})
-
-
-def _shorter(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
