@@ -13,7 +13,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 def commands() -> list[list[str]]:
     lines = [line for block in blocks(PAGE) if block.language == "bash" for line in block.content.splitlines()]
-    return [shlex.split(line, comments=True) for line in lines]
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def test_every_command_can_be_started():
