@@ -19,7 +19,7 @@ docs: .venv/dev.installed
 	$(BIN)/sphinx-build -W -E -q -d .cache/doctrees docs site
 	@echo "open site/index.html"
 
-# What is made from amends/methods/table.py: the stub of amends.methods, and tables of the docs.
+# What is made from the code: the stub of amends.methods, and tables of the docs.
 tables: .venv/dev.installed
 	$(BIN)/python docs/tables.py
 

@@ -1,20 +1,27 @@
-"""Writes what is made from amends/methods/table.py: the stub of amends.methods, and tables of these pages.
+"""Writes what is made from the code: the stub of amends.methods, and tables of these pages.
 
     make tables
 
-A test fails where they are not up to date.
+Methods come from amends/methods/table.py, keys of a config from amends/config/keys.py, commands and their options from
+amends/cli. A test fails where anything is not up to date.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
 from amends import methods
+from amends.cli.app import COMMANDS, cli
+from amends.config.keys import ABOUT, SHARED, TABLES, Key
 from amends.methods.table import BOTH, HOMES, IDENTIFY, METHODS, SOLVERS, TREAT, names
 
 ROOT = Path(__file__).parent.parent
+FEW = 7  # choices that a table lists; more are names of methods, which have a list of their own
 
 
 def stub() -> str:
@@ -49,6 +56,63 @@ def reference(of: list[str]) -> str:
     return table(("name", "meaning"), *map(row, of))
 
 
+def commands() -> Iterator[tuple[str, click.Command]]:
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        yield f"amends {name}", command
+        yield from ((f"amends {name} {inner}", below) for inner, below in getattr(command, "commands", {}).items())
+
+
+def about_command(name: str, command: click.Command) -> str:
+    """How it is called, what its help says, and its options."""
+    said = " ".join(command.help.split()) + "\n"
+    if isinstance(command, click.Group):
+        return said + "\n"
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    called = " ".join([name, *(p.make_metavar(click.Context(command)) for p in arguments), "[OPTIONS]"])
+    rows = [option(p) for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    return f"`{called}`\n\n{said}\n{table(('option', 'meaning'), *rows)}"
+
+
+def option(given: click.Option) -> tuple[str, str]:
+    said = given.help
+    if isinstance(given.type, click.Choice) and set(given.type.choices) <= {*methods.BY_NAME, *SOLVERS}:
+        said += " One of the [names of methods](#names-of-methods)."
+    if given.required:
+        said += " Must be given."
+    if given.show_default:
+        said += f" Default: `{given.default}`."
+    return ", ".join(f"`{name}`" for name in (*given.opts, *given.secondary_opts)), said
+
+
+def about_keys(name: str) -> str:
+    """What a table of a config is for, and its own keys."""
+    keys = TABLES[name]
+    own = keys if name == "data" or not SHARED.keys() <= keys.keys() else {k: keys[k] for k in keys if k not in SHARED}
+    rows = [(f"`{k}`", kind(key), meaning(key)) for k, key in own.items()]
+    return f"{ABOUT[name]}\n\n{table(('key', 'kind', 'meaning'), *rows)}"
+
+
+def kind(key: Key) -> str:
+    if len(key.choices) > FEW:
+        return "[a name](cli.md#names-of-methods)"
+    return f"one of {', '.join(f'`{c}`' for c in key.choices)}" if key.choices else key.kind
+
+
+def meaning(key: Key) -> str:
+    said = f"{key.help[0].upper()}{key.help[1:]}.".replace("Package.module", "package.module")
+    said = said.replace("package.module:function", "`package.module:function`")
+    return said if key.default is None else f"{said} Default: `{key.default}`."
+
+
+def with_section(page: str, heading: str, made: str) -> str:
+    """The page with what stands below this heading replaced, up to the end of its first table."""
+    section = re.compile(rf"(^{re.escape(heading)}\n)(?:[^#|\n].*\n|\n)*(?:\|.*\n)*", re.MULTILINE)
+    page, found = section.subn(lambda match: f"{match[1]}\n{made}", page)
+    assert found == 1, heading
+    return page
+
+
 def with_table(page: str, heading: str, made: str) -> str:
     """The page with the table below this heading replaced."""
     section = re.compile(rf"(^{re.escape(heading)}\n(?:[^#|\n].*\n|\n)*)(?:\|.*\n)+", re.MULTILINE)
@@ -65,17 +129,22 @@ def with_names(page: str, option: str, named: tuple[str, ...]) -> str:
 
 
 def made() -> dict[Path, str]:
-    """Every file that holds something made from the table, as it should be."""
-    pages = {name: ROOT / "docs" / name for name in ("methods.md", "reference/cli.md", "reference/api.md")}
-    glance, cli, api = (path.read_text(encoding="utf-8") for path in pages.values())
+    """Every file that holds something made from the code, as it should be."""
+    pages = [ROOT / "docs" / f"{name}.md" for name in ("methods", "reference/cli", "reference/config", "reference/api")]
+    glance, line, config, api = (path.read_text(encoding="utf-8") for path in pages)
     glance = with_table(glance, "## At a glance", at_a_glance())
-    for option, named in (("method", names("identify")), ("treat", names("treat")), ("solver", SOLVERS)):
-        cli = with_names(cli, option, named)
+    for name, command in commands():
+        line = with_section(line, f"## {name}", about_command(name, command))
+    for given, named in (("method", names("identify")), ("treat", names("treat")), ("solver", SOLVERS)):
+        line = with_names(line, given, named)
+    for name in TABLES:
+        heading = f"## [{name}.NAME]" if name == "keep" else f"## [{name}]"
+        config = with_section(config, heading, about_keys(name))
     for heading, steps in (("To identify or to treat", BOTH), ("To identify", IDENTIFY), ("To treat", TREAT)):
         api = with_table(api, f"### {heading}", reference([row.name for row in METHODS if row.steps == steps]))
     api = with_table(api, "### Solvers", reference(list(SOLVERS)))
     stub_file = ROOT / "amends" / "methods" / "__init__.pyi"
-    return {stub_file: stub(), **dict(zip(pages.values(), (glance, cli, api), strict=True))}
+    return {stub_file: stub(), **dict(zip(pages, (glance, line, config, api), strict=True))}
 
 
 if __name__ == "__main__":
