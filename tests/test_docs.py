@@ -160,6 +160,8 @@ def test_signatures_are_those_of_the_code(room):
         asked = [part.split("=")[0].strip() for part in inside.split(",")]
         expected = [stars.get(p.kind, "") + p.name for p in given]
         assert [a for a in asked if a not in ("*", "")] == expected, f"{room}.{name}"
+        by_name = [p.name for p in given if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        assert not by_name or asked[asked.index("*") + 1] == by_name[0], f"{room}.{name}"
         for p in given:
             if isinstance(p.default, str | int | float | bool | None) and not isinstance(p.default, type(p.empty)):
                 assert f"{p.name}={p.default!r}" in written, f"{room}.{name}: {p.name}"
