@@ -8,7 +8,11 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+from amends.config import read_config
+from tests.test_rooms import ROOMS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
 
 
 def test_the_python_runs(tmp_path, monkeypatch):
@@ -37,12 +41,47 @@ def test_the_python_runs(tmp_path, monkeypatch):
     assert isinstance(scope["fixed"], torch.nn.Module)
 
 
-def test_the_map_names_every_room():
-    from tests.test_rooms import ROOMS
+def test_it_takes_a_minute():
+    assert len(README.splitlines()) <= 120
 
-    table = README.split("## Map of the code")[1]
-    for room in set(ROOMS) - {"errors", "params", "progress", "prepare", "selection", "conflicts"}:
-        assert f"`{room}" in table, room
+
+def test_the_config_can_be_read(tmp_path):
+    (block,) = re.findall(r"```toml\n(.*?)```", README, re.S)
+    (tmp_path / "amends.toml").write_text(block)
+    config = read_config(tmp_path / "amends.toml")
+    assert config["train"]["path"] == "photos/train"
+    assert config["model"]["weights"] == "model.safetensors"
+
+
+def test_the_map_names_every_room():
+    rows = README.split("## Map of the code")[1].split("\n\n")[2].splitlines()[2:]
+    assert len(rows) == 10
+    named = re.findall(r"`(\w+)/?`", " ".join(row.split("|")[1] for row in rows))
+    assert named == ROOMS
+
+
+def test_the_figures_are_those_of_the_results():
+    """Average precision of the default and of the best row other tools have; accuracies of the second table."""
+    summary = (ROOT / "docs/results/quality.md").read_text().split("## Summary")[1]
+    ranked, treated = (part for part in summary.split("\n\n") if part.startswith(("| AP", "| holdout")))
+    ours = rows_of(README.split("## Does it work?")[1].split("##")[0])
+    assert len(ours) == 5
+    for name, (default, best, before, control, holdout, remaining) in ours.items():
+        setting = name.split(":")[0]
+        figures = [cell.split(" ")[0] for cell in rows_of(ranked)[setting]]
+        assert (default, best) == (short(figures[0]), short(max(f for f in figures[2:] if f != "-")))
+        plain, _, repaired = rows_of(treated)[setting]
+        assert (before, control) == ("0", short(plain))
+        assert (holdout, remaining) == tuple(short(part) for part in repaired.split(" / "))
+
+
+def rows_of(text):
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")][2:]
+    return {name: cells for name, *cells in lines}
+
+
+def short(figure):
+    return figure.split(" ")[0].removeprefix("0")
 
 
 def test_links_between_pages_lead_somewhere():

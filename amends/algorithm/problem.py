@@ -42,8 +42,10 @@ class Problem:
             raise BadInput(
                 "labels of train and of the failures are of two kinds; learn is True; pass one kind, or learn=False"
             )
-        others = alternatives(asked.treat_with, seed, train)
-        plan = Plan(asked.identify_with, method, learning, remove, asked.floor, seed, others, asked.least)
+        plan = Plan(
+            asked.identify_with, method, learning, remove, asked.floor, seed,
+            alternatives(asked.treat_with, seed, train), asked.least,
+        )  # fmt: skip
         return cls(given, split, tuple(parts), plan)
 
     @property

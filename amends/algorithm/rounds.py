@@ -86,7 +86,7 @@ class Round:
         """In terms of the model handed in, whose weights the sets have: what the rounds before this one fixed of
         its failures counts as well, if it is more than training on alone would fix."""
         data, nothing = sets.judging, before[0].points[0].theta  # going on from the model handed in, nothing removed
-        was = sets.before[sets.judge]
+        was = sets.before[sets.judged_on]
         control, now_right = (
             right(data, {k: v.to(data.network.device) for k, v in theta.items()}) for theta in (nothing, self.after)
         )

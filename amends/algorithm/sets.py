@@ -45,14 +45,14 @@ class Sets:
         return self.failures / (self.failures + self.right_ones)
 
     @property
-    def judge(self) -> str:
+    def judged_on(self) -> str:
         """The name of the failures the verdict is about."""
         return "holdout" if len(self.holdout) else "query"
 
     @property
     def judging(self) -> Factor:
         """The failures the verdict is about."""
-        return getattr(self, self.judge)
+        return getattr(self, self.judged_on)
 
     @cached_property
     def before(self) -> dict[str, np.ndarray]:
@@ -104,7 +104,7 @@ class Outcome:
     @property
     def judging(self) -> BeforeAfter:
         """The failures the verdict is about."""
-        return getattr(self, self.sets.judge)
+        return getattr(self, self.sets.judged_on)
 
     @cached_property
     def failed(self) -> BeforeAfter:

@@ -53,10 +53,10 @@ class RightLabels:
     missing: Mapping[int, float] = field(default_factory=dict)  # of every class, should it have no failure
 
     @classmethod
-    def of(cls, train: Factor, failures: Factor, others: Factor) -> RightLabels:
-        kinds, failed_kinds, right_kinds = _kinds(train, failures, others)
+    def of(cls, train: Factor, failures: Factor, right_ones: Factor) -> RightLabels:
+        kinds, failed_kinds, right_kinds = _kinds(train, failures, right_ones)
         failed = ~right(train, train.network.params)
-        failing = _failing(train, failures, others, float(failed.mean()))
+        failing = _failing(train, failures, right_ones, float(failed.mean()))
         missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in np.unique(kinds).tolist()}
         return cls(kinds, failed_kinds, right_kinds, failing, missing)
 
@@ -126,7 +126,7 @@ def _kinds(*sets: Factor) -> list[np.ndarray]:
     return [np.zeros(len(data), dtype=int) for data in sets]
 
 
-def _failing(train: Factor, failures: Factor, others: Factor, disagreeing: float) -> float:
+def _failing(train: Factor, failures: Factor, right_ones: Factor, disagreeing: float) -> float:
     """The share of D the model would fail were its labels right.
 
     At most as much as it is `disagreeing` with D. Mostly less: it is not as sure of what it fails, and how sure it
@@ -136,7 +136,7 @@ def _failing(train: Factor, failures: Factor, others: Factor, disagreeing: float
     """
     if not isinstance(train.network.likelihood.family, Categorical):
         return disagreeing
-    mean, error = zip(*(_mean(_confidence(data)) for data in (train, failures, others)), strict=True)
+    mean, error = zip(*(_mean(_confidence(data)) for data in (train, failures, right_ones)), strict=True)
     less, gap = mean[2] - mean[0], mean[2] - mean[1]
     if less <= 0 or gap <= 0:
         return disagreeing
