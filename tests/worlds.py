@@ -61,6 +61,33 @@ def lines():
     return net, (x[:80], said[:80]), (x[80:110], (said[80:110] + 1) % 3), (x[110:], said[110:])
 
 
+def turned_corner():
+    """Three classes, a corner of one of them labelled as another in training, and a small net that learned that:
+    (model, train, failures, remaining, positions of the turned labels)."""
+    g = torch.Generator().manual_seed(0)
+    y = torch.randint(0, 3, (300,), generator=g)
+    centres = torch.tensor([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]], dtype=torch.float64)
+    x = centres[y] + 0.6 * torch.randn(300, 2, generator=g, dtype=torch.float64)
+    given = y[:100].clone()
+    turned = np.flatnonzero((y[:100].numpy() == 0) & (x[:100, 1].numpy() > 0))
+    given[turned] = 1
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    optimiser = torch.optim.LBFGS(net.parameters(), max_iter=40)
+
+    def loss():
+        optimiser.zero_grad()
+        value = nn.functional.cross_entropy(net(x[:100]), given) + 1e-3 * sum((p**2).sum() for p in net.parameters())
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    with torch.no_grad():
+        ok = net(x[100:]).argmax(1) == y[100:]
+    failures, remaining = ((x[100:][part], y[100:][part]) for part in (~ok, ok))
+    return net, (x[:100], given), failures, remaining, turned
+
+
 QUICK = {"identify_with": amends.methods.grad_dot(), "treat_with": amends.methods.fine_tune(epochs=1), "remove": 5}
 
 

@@ -7,45 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-import amends
 from amends.committee import apart
-from amends.committee.apart import BESIDE, Apart, RightLabels
+from amends.committee.apart import Apart, RightLabels
 from amends.errors import NonFinite
-from amends.evaluation.rankings import average_precision
 from amends.evidence.network import Network
-from amends.likelihoods import Categorical, Gaussian, Weighted, with_weights
-from amends.methods import Default
+from amends.likelihoods import Categorical, Gaussian
+from tests.committee.worlds import blobs, evidence, fitted
 from tests.conftest import factor
-
-
-def by_hand(scores, kinds, known, known_kinds, weights, missing):
-    """The same, one threshold and one example after the other."""
-    share = variance = 0.0
-    sure = [None] * len(scores)
-    for kind in sorted(set(kinds)):
-        own = [(s, w) for s, k, w in zip(known, known_kinds, weights, strict=True) if k == kind and w > 0]
-        count = sum(w for _, w in own) ** 2 / sum(w * w for _, w in own) if own else 0.0
-        mine = [s for s, k in zip(scores, kinds, strict=True) if k == kind]
-        best, error = 0.0, 0.0
-        must_be = {}
-        for at in mine:
-            here = sum(w for s, w in own if s >= at) / sum(w for _, w in own) if own else 0.0
-            all_of_them = sum(w for s, w in zip(known, weights, strict=True) if s >= at) / sum(weights)
-            p = max(here, (count * here + BESIDE * all_of_them) / (count + BESIDE))
-            p += missing.get(kind, 0) * (1 - p)
-            e = (max(p * (1 - p), 1 / max(1, count)) * (1 / max(1, count) + 1 / len(mine))) ** 0.5
-            beyond = sum(s >= at for s in mine) / len(mine) - p - e
-            must_be[at] = max(0, beyond) * len(mine) / sum(s >= at for s in mine)
-            if beyond > best:
-                best, error = beyond, e
-        for i, (s, k) in enumerate(zip(scores, kinds, strict=True)):
-            if k == kind and own:
-                sure[i] = max(value for at, value in must_be.items() if at <= s)
-        share += len(mine) / len(scores) * best
-        variance += (len(mine) / len(scores) * error) ** 2
-    told = [s for s in sure if s is not None]
-    sure = [np.mean(told) if s is None else s for s in sure]
-    return share, variance**0.5, sure
+from tests.exact import apart as exact
 
 
 def test_against_one_threshold_after_the_other():
@@ -55,10 +24,10 @@ def test_against_one_threshold_after_the_other():
         scores, known = rng.normal(0.7, 1, 60).round(1), rng.normal(0, 1, 40).round(1)  # with ties
         weights = rng.random(40) * (rng.random(40) > 0.2)
         given = scores, kinds, known, known_kinds, weights, {1: 0.1 * seed}
-        found, (share, noise, sure) = apart._apart(*given), by_hand(*given)
-        assert (found.share, found.noise) == pytest.approx((share, noise), abs=1e-12)
-        assert found.sure == pytest.approx(np.array(sure), abs=1e-12)
-        assert found.sure.max() > 0
+        ours, (share, noise, sure) = apart._apart(*given), exact.apart(*given)
+        assert (ours.share, ours.noise) == pytest.approx((share, noise), abs=1e-12)
+        assert ours.sure == pytest.approx(sure, abs=1e-12)
+        assert ours.sure.max() > 0
 
 
 def labels(train, failures, right, failing, classes=1):
@@ -73,16 +42,16 @@ def test_it_is_the_share_that_is_wrong_if_the_score_tells(wrong, classes):
     rng = np.random.default_rng(1)
     right = rng.normal(0, 1, 2000)
     known = torch.tensor(rng.normal(0, 1, 1000))
-    found = {}
+    shares = {}
     for distance in (0.0, 1.0, 8.0):
         turned = np.arange(2000) % 20 < 20 * wrong
         scores = torch.tensor(np.where(turned, right + distance, right))
         at = labels(2000, 0, 1000, 0.0, classes)
-        found[distance] = at.apart(scores, torch.zeros(0), known).share
-        assert 0 <= found[distance] <= wrong + 0.02
-    assert found[0.0] < 0.03
-    assert found[0.0] < found[1.0] < found[8.0]
-    assert found[8.0] == pytest.approx(wrong, abs=0.05)
+        shares[distance] = at.apart(scores, torch.zeros(0), known).share
+        assert 0 <= shares[distance] <= wrong + 0.02
+    assert shares[0.0] < 0.03
+    assert shares[0.0] < shares[1.0] < shares[8.0]
+    assert shares[8.0] == pytest.approx(wrong, abs=0.05)
 
 
 def test_more_of_a_class_is_nothing_wrong_with_it():
@@ -135,10 +104,10 @@ def test_of_a_class_without_a_failure_those_the_model_fails_are_missing():
     nn.init.eye_(plain.weight)
     network = Network.of(plain, Categorical())
     train, failures, right = (factor(network, a, b) for a, b in ((x, given), (x[:1], y[1:2]), (x, y)))
-    found = RightLabels.of(train, failures, right)
-    assert found.failing == pytest.approx(2 / 30)
-    assert found.missing == pytest.approx({0: 2 / 30, 1: 2 / 30, 2: 0.0})
-    assert found.failures.tolist() == [1]
+    known = RightLabels.of(train, failures, right)
+    assert known.failing == pytest.approx(2 / 30)
+    assert known.missing == pytest.approx({0: 2 / 30, 1: 2 / 30, 2: 0.0})
+    assert known.failures.tolist() == [1]
 
 
 def test_failures_of_every_class_in_one_half_do_not_make_the_other_half_wrong():
@@ -161,24 +130,24 @@ def test_how_sure_is_the_share_that_is_wrong_of_those_that_score_as_high():
     wrong = np.arange(2500) < 500
     scores, known = np.where(wrong, rng.normal(3, 0.5, 2500), rng.normal(0, 1, 2500)), rng.normal(0, 1, 1000)
     at = RightLabels(kinds, np.zeros(0, dtype=int), np.arange(1000) % 2, 0.0)
-    found = at.apart(torch.tensor(scores), torch.zeros(0), torch.tensor(known))
-    assert ((found.sure >= 0) & (found.sure <= 1)).all()
-    assert found.sure[wrong].mean() > 0.8
-    assert found.sure[kinds == 1].max() < 0.3, "as high a score says nothing where right labels have it too"
+    told = at.apart(torch.tensor(scores), torch.zeros(0), torch.tensor(known))
+    assert ((told.sure >= 0) & (told.sure <= 1)).all()
+    assert told.sure[wrong].mean() > 0.8
+    assert told.sure[kinds == 1].max() < 0.3, "as high a score says nothing where right labels have it too"
     in_order = np.argsort(scores[kinds == 0])
-    assert (np.diff(found.sure[kinds == 0][in_order]) >= 0).all(), "the higher, the surer"
+    assert (np.diff(told.sure[kinds == 0][in_order]) >= 0).all(), "the higher, the surer"
     for s in (1.0, 2.0):
         higher = (kinds == 0) & (scores >= s)
-        assert 0.7 * wrong[higher].mean() < found.sure[higher].min() < wrong[higher].mean(), "from below"
+        assert 0.7 * wrong[higher].mean() < told.sure[higher].min() < wrong[higher].mean(), "from below"
 
 
 def test_of_a_class_nobody_knows_a_label_of_one_is_neither_more_nor_less_sure():
     kinds = np.repeat([0, 1], [100, 50])
     scores = torch.cat([torch.linspace(0, 2, 100), torch.linspace(-5, 5, 50)])
     at = RightLabels(kinds, np.zeros(0, dtype=int), np.zeros(80, dtype=int), 0.0)
-    found = at.apart(scores, torch.zeros(0), torch.linspace(0, 1, 80))
-    assert found.sure[:100].max() > 0.5
-    assert found.sure[100:] == pytest.approx(found.sure[:100].mean())
+    told = at.apart(scores, torch.zeros(0), torch.linspace(0, 1, 80))
+    assert told.sure[:100].max() > 0.5
+    assert told.sure[100:] == pytest.approx(told.sure[:100].mean())
     nobody = RightLabels(kinds, *[np.zeros(0, dtype=int)] * 2, 0.0).apart(scores, torch.zeros(0), torch.zeros(0))
     assert not nobody.sure.any()
 
@@ -205,45 +174,6 @@ def test_of_halves_only_what_is_in_them_counts():
 # --- the share of right labels a model fails ------------------------------------------------------------------
 
 
-def blobs(n, seed, flipped):
-    """Two overlapping kinds, some of the labels turned at random."""
-    g = torch.Generator().manual_seed(seed)
-    y = torch.arange(n) % 2
-    x = torch.randn(n, 10, generator=g, dtype=torch.float64)
-    x[:, 0] += 1.3 * (2 * y - 1)
-    turned = torch.rand(n, generator=g) < flipped
-    return x, y, turned
-
-
-def fitted(x, y, width, steps):
-    torch.manual_seed(0)
-    wide = nn.Sequential(nn.Linear(10, width), nn.ReLU(), nn.Linear(width, 2)).double() if width else None
-    net = wide or nn.Linear(10, 2).double()
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
-    for _ in range(steps):
-        optimiser.zero_grad()
-        nn.functional.cross_entropy(net(x), y).backward()
-        optimiser.step()
-    return net
-
-
-@pytest.fixture(scope="module")
-def strewn():
-    """A line through two kinds; a quarter of the labels wrong, which it cannot fit."""
-    x, y, turned = blobs(1200, 0, 0.25)
-    given = torch.where(turned, 1 - y, y)
-    net = fitted(x, given, 0, 300)
-    xt, yt, _ = blobs(2000, 1, 0.0)
-    with torch.no_grad():
-        ok = net(xt).argmax(1) == yt
-    return net, (x, given), (xt[~ok], yt[~ok]), (xt[ok], yt[ok]), turned.numpy(), y
-
-
-def evidence(net, *sets):
-    network = Network.of(net, Categorical())
-    return [factor(network, *data, name) for data, name in zip(sets, ("train", "failures", "right"), strict=True)]
-
-
 @pytest.mark.parametrize("few", [None, 20])
 def test_how_sure_the_model_is_tells_what_it_fails(strewn, few):
     net, train, failures, right, _, true = strewn
@@ -258,13 +188,13 @@ def test_how_sure_the_model_is_tells_what_it_fails(strewn, few):
 def test_belief_in_what_confidences_say_grows_with_how_far_they_are_apart(strewn):
     """From no belief, where D is as sure as right ones within noise, to all, and nowhere by a jump."""
     net, train, failures, right, _, _ = strewn
-    found = []
+    shares = []
     for few in (4, 8, 16, 32, 64, 128, 256, None):
         sets = evidence(net, train, failures, tuple(v[:few] for v in right))
-        found.append(apart._failing(*sets, 0.4))
-    assert found[0] == 0.4
-    assert found[-1] < 0.25
-    assert any(found[-1] + 0.01 < share < 0.39 for share in found)
+        shares.append(apart._failing(*sets, 0.4))
+    assert shares[0] == 0.4
+    assert shares[-1] < 0.25
+    assert any(shares[-1] + 0.01 < share < 0.39 for share in shares)
 
 
 def test_where_d_was_fitted_every_disagreement_is_a_failure():
@@ -287,10 +217,10 @@ def test_other_targets_are_of_one_kind():
     train, failures, right = (
         factor(network, x[a:b], y[a:b], n) for a, b, n in ((0, 10, "a"), (10, 20, "b"), (20, 30, "c"))
     )
-    found = RightLabels.of(train, failures, right)
-    assert set(found.train) == set(found.failures) == set(found.right) == {0}
+    known = RightLabels.of(train, failures, right)
+    assert set(known.train) == set(known.failures) == set(known.right) == {0}
     wrong = 1 - float(network.likelihood.right(train.outputs(network.params), y[:10]).double().mean())
-    assert found.failing == pytest.approx(wrong)
+    assert known.failing == pytest.approx(wrong)
 
 
 def test_soft_labels_beside_hard_ones_are_all_of_one_kind():
@@ -299,35 +229,3 @@ def test_soft_labels_beside_hard_ones_are_all_of_one_kind():
     sets = [factor(network, x, t) for t in (nn.functional.one_hot(y, 3).double(), y, y)]
     assert all(set(kinds) == {0} for kinds in apart._kinds(*sets))
     assert [k.tolist() for k in apart._kinds(*sets[1:])] == [y.tolist()] * 2
-
-
-# --- what the default makes of it -----------------------------------------------------------------------------
-
-
-class Without(Default):
-    def identifying(self, remaining, large=False):
-        return {n: m for n, m in super().identifying(remaining, large).items() if n != "loss"}
-
-
-def test_labels_strewn_at_random_are_found_by_their_loss(strewn):
-    net, train, failures, right, turned, _ = strewn
-    found = amends.identify(net, train, failures, remaining=right)
-    edits = amends.identify(net, train, failures, remaining=right, method=Without())
-    heard = {h.name: h for h in found.heard}
-    assert heard["loss"].weight > 0.5
-    assert heard["loss"].unseen is None
-    assert heard["loss"].found == max(h.found for h in found.heard)
-    assert average_precision(found.scores, turned) > average_precision(edits.scores, turned) + 0.1
-    blamed = (found.scores > 0) & ~(edits.scores > 0)
-    assert turned[blamed].mean() > 2 * turned.mean(), "where edits find less than the loss, it counts if it is sure"
-    assert np.array_equal(found.unseen, edits.unseen), "what edits were not shown is theirs to say"
-    assert found.edited is not None
-
-
-def test_sample_weights_of_d_alone_say_nothing_about_its_labels(strewn):
-    """Failures and right examples weigh 1; what weighs more in D would all score higher."""
-    net, (x, y), failures, right, _, _ = strewn
-    heavy = x, with_weights(y, torch.full((len(y),), 5.0))
-    failures, right = ((a, with_weights(b, torch.ones(len(b)))) for a, b in (failures, right))
-    found = amends.identify(net, heavy, failures, remaining=right, likelihood=Weighted())
-    assert all(h.found is None for h in found.heard)

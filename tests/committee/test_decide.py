@@ -1,0 +1,226 @@
+"""Several members heard by what they find: the scores they give together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import amends
+from amends.committee import decide as committee
+from amends.committee import weighing
+from amends.curvature import GGN, Diagonal
+from amends.editors import Mode
+from amends.errors import NotConverged
+from amends.evaluation.rankings import average_precision
+from amends.likelihoods import Bernoulli, Gaussian, Weighted, with_weights
+from amends.methods import Default, Method
+from amends.remember import Laplace
+from tests.committee.worlds import Recording, decided, evidence, ours
+
+
+def test_the_committee_finds_what_was_turned(influence, world):
+    turned = np.isin(np.arange(100), world[-1])
+    assert average_precision(influence.scores, turned) > 0.6
+    assert influence.scores.shape == influence.raw.shape == (100,)
+
+
+def test_who_was_heard_and_what_was_unseen(influence, world):
+    _, _, failures, _, _ = world
+    assert [h.name for h in influence.heard] == list(Default().identifying(True))
+    assert all(h.refused == "" and 0 <= h.found <= 1 and h.weight >= 0 for h in influence.heard)
+    assert [h.name for h in influence.heard if h.unseen is None] == ["loss"]
+    assert all(0 <= h.unseen <= 1 for h in influence.heard if h.name != "loss")
+    assert sum(h.weight for h in influence.heard) == pytest.approx(1.0)
+    assert influence.unseen.shape == (len(failures[0]),)
+    assert ((influence.unseen >= 0) & (influence.unseen <= 1)).all()
+    for h in influence.heard:
+        row = {"name": h.name, "found": h.found, "unseen": h.unseen, "weight": h.weight, "refused": ""}
+        assert h.row() == row
+
+
+def test_scores_are_harm_times_how_sure_the_member_is(world, monkeypatch):
+    train, failures, remaining = evidence(*world[:4])
+    members, heard = {"it": ours(amends.methods.ewc())}, []
+    of = committee.sure
+    monkeypatch.setattr(committee, "sure", lambda trials, like: heard.extend(trials) or of(trials, like))
+    made = decided(members, train, failures, remaining)
+    monkeypatch.setattr(committee, "sure", lambda trials, like: 1.0)
+    plain = decided(members, train, failures, remaining)
+    ((weight, tried),) = heard
+    assert weight == 1.0
+    assert tried.apart.sure.max() > 0.3
+    assert_close(made.scores, plain.scores * torch.tensor(np.where(plain.scores > 0, 0.1 + tried.apart.sure, 1.0)))
+
+
+@pytest.mark.usefixtures("alike")
+def test_what_was_unseen_is_the_weighed_mean_of_those_heard(world):
+    train, failures, remaining = evidence(*world[:4])
+    members = {"a": ours(amends.methods.grad_dot()), "b": ours(amends.methods.ewc())}
+    both = decided(members, train, failures, remaining)
+    alone = {name: decided({name: m}, train, failures, remaining) for name, m in members.items()}
+    assert all(h.weight > 0 for h in both.heard)
+    assert np.allclose(both.unseen, sum(h.weight * alone[h.name].unseen for h in both.heard))
+    joined = weighing.joined([(h.weight, alone[h.name].scores) for h in both.heard])
+    assert_close(both.scores, torch.where(joined > 0, joined, both.scores))
+    first = max(both.heard, key=lambda h: h.weight).name
+    assert_close(both.raw, alone[first].raw)
+
+
+def test_no_more_right_examples_are_held_than_allowed(world, monkeypatch):
+    train, failures, remaining = evidence(*world[:4])
+    monkeypatch.setattr(committee, "MOST", 5)
+    member = Recording(ours(amends.methods.ewc()))
+    decided({"it": member.as_member()}, train, failures, remaining)
+    assert [len(h) for h in member.held] == [5, 5, 10]
+    member = Recording(ours(amends.methods.ewc()))
+    decided({"it": member.as_member()}, train, failures, None)
+    assert member.held == [None, None, None]
+
+
+def test_a_large_model_is_asked_less(world, monkeypatch):
+    net, train, failures, remaining, _ = world
+    seen = []
+
+    def noting(self, posterior, evidence):
+        seen.append((len(evidence), self.climb.steps))
+        return climbs(self, posterior, evidence)
+
+    climbs = Mode.__call__
+    monkeypatch.setattr(Mode, "__call__", noting)
+    amends.identify(net, train, failures, remaining=remaining)
+    assert max(n for n, _ in seen) == len(failures[0])
+    assert {steps for _, steps in seen} == {60, 40}
+    for room in (amends.algorithm.identify, committee):
+        monkeypatch.setattr(room, "LARGE", 1)
+    for name, value in (("SHOWN", 8), ("MOST", 16)):
+        monkeypatch.setattr(committee, name, value)
+    seen.clear()
+    influence = amends.identify(net, train, failures, remaining=remaining)
+    assert {n for n, _ in seen} == {2, 8}  # of a half, a quarter of SHOWN; in the end four times that
+    assert {steps for _, steps in seen} == {30, 20}
+    assert influence.unseen.shape == (len(failures[0]),)
+    assert (influence.unseen > 0).all()
+
+
+class Without(Default):
+    def identifying(self, remaining, large=False):
+        return {n: m for n, m in super().identifying(remaining, large).items() if n != "loss"}
+
+
+def test_labels_strewn_at_random_are_found_by_their_loss(strewn):
+    net, train, failures, right, turned, _ = strewn
+    influence = amends.identify(net, train, failures, remaining=right)
+    edits = amends.identify(net, train, failures, remaining=right, method=Without())
+    heard = {h.name: h for h in influence.heard}
+    assert heard["loss"].weight > 0.5
+    assert heard["loss"].unseen is None
+    assert heard["loss"].found == max(h.found for h in influence.heard)
+    assert average_precision(influence.scores, turned) > average_precision(edits.scores, turned) + 0.1
+    blamed = (influence.scores > 0) & ~(edits.scores > 0)
+    assert turned[blamed].mean() > 2 * turned.mean(), "where edits find less than the loss, it counts if it is sure"
+    assert np.array_equal(influence.unseen, edits.unseen), "what edits were not shown is theirs to say"
+    assert influence.edited is not None
+
+
+def test_sample_weights_of_d_alone_say_nothing_about_its_labels(strewn):
+    """Failures and right examples weigh 1; what weighs more in D would all score higher."""
+    net, (x, y), failures, right, _, _ = strewn
+    heavy = x, with_weights(y, torch.full((len(y),), 5.0))
+    failures, right = ((a, with_weights(b, torch.ones(len(b)))) for a, b in (failures, right))
+    influence = amends.identify(net, heavy, failures, remaining=right, likelihood=Weighted())
+    assert all(h.found is None for h in influence.heard)
+
+
+def refusing(train, remaining):
+    raise NotConverged("no end in sight; test; none")
+
+
+def test_a_member_that_refuses_is_named_and_the_rest_decide(world):
+    train, failures, remaining = evidence(*world[:4])
+    good = {"a": ours(amends.methods.grad_dot()), "b": ours(amends.methods.ewc())}
+    refused = Method(refusing, Mode())
+    expected = decided(good, train, failures, remaining)
+    made = decided({"a": good["a"], "no": refused, "b": good["b"]}, train, failures, remaining)
+    assert torch.equal(made.scores, expected.scores)
+    assert np.array_equal(made.unseen, expected.unseen)
+    (row,) = (h.row() for h in made.heard if h.refused)
+    why = "no end in sight; test; none"
+    assert row == {"name": "no", "found": None, "unseen": None, "weight": 0.0, "refused": why}
+    assert [h for h in made.heard if not h.refused] == list(expected.heard)
+
+
+def test_a_member_that_ends_at_infinity_is_refused(world):
+    train, failures, remaining = evidence(*world[:4])
+
+    def away(posterior, evidence):
+        yield posterior
+        yield posterior.moved({k: v * float("inf") for k, v in posterior.mean.items()}, evidence)
+
+    members = {"away": Method(Laplace(Diagonal(GGN())), away), "good": ours(amends.methods.grad_dot())}
+    made = decided(members, train, failures, remaining)
+    assert [h.name for h in made.heard if "not finite" in h.refused] == ["away"]
+    assert made.scores.isfinite().all()
+
+
+def test_when_all_refuse_the_error_is_raised(world):
+    train, failures, remaining = evidence(*world[:4])
+    with pytest.raises(NotConverged, match="no end in sight"):
+        decided({"one": Method(refusing, Mode()), "two": Method(refusing, Mode())}, train, failures, remaining)
+
+
+@pytest.mark.parametrize(("number", "right"), [(5, 200), (1, 4), (2, None), (1, 3)])
+def test_few_failures_and_few_right_ones_do(world, number, right):
+    net, train, failures, remaining, turned = world
+    rest = None if right is None else tuple(v[:right] for v in remaining)
+    influence = amends.identify(net, train, tuple(v[:number] for v in failures), remaining=rest)
+    assert len(influence.heard) == (7 if right and right >= 4 else 4)
+    assert influence.unseen.shape == (number,)
+    assert average_precision(influence.scores, np.isin(np.arange(100), turned)) > 2 * len(turned) / 100
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(sigma=0.5), Bernoulli()])
+@pytest.mark.parametrize("rest", [True, False])
+def test_causes_are_found_in_regression_and_among_labels(likelihood, rest):
+    """Targets of one corner of the inputs are off in training; the failures lie there."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.rand(260, 2, generator=g, dtype=torch.float64) * 2 - 1
+    true = torch.stack([x.sum(1), x[:, 0] - x[:, 1]], 1)
+    true = true if isinstance(likelihood, Gaussian) else (true > 0).double()
+    corner = (x > 0.3).all(1)
+    off = corner & (torch.arange(260) < 160) & (torch.arange(260) % 4 > 0)
+    given = torch.where(off[:, None], true - 2 if isinstance(likelihood, Gaussian) else 1 - true, true)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 12), nn.Tanh(), nn.Linear(12, 2)).double()
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.03)
+    for _ in range(150):
+        optimiser.zero_grad()
+        (-likelihood(net(x[:160]), given[:160]).mean()).backward()
+        optimiser.step()
+    with torch.no_grad():
+        ok = likelihood.right(net(x[160:]), true[160:])
+    failures, remaining = ((x[160:][part], true[160:][part]) for part in (~ok, ok))
+    influence = amends.identify(
+        net, (x[:160], given[:160]), failures, remaining=remaining if rest else None, likelihood=likelihood
+    )
+    assert not any(h.refused for h in influence.heard)
+    assert average_precision(influence.scores, off[:160].numpy()) > 0.6
+
+
+def test_the_same_seed_gives_the_same_bit_for_bit(influence, world):
+    net, train, failures, remaining, _ = world
+    again = amends.identify(net, train, failures, remaining=remaining)
+    assert np.array_equal(again.scores, influence.scores)
+    assert np.array_equal(again.raw, influence.raw)
+    assert np.array_equal(again.unseen, influence.unseen)
+    assert again.heard == influence.heard
+
+
+def test_batches_do_not_matter(influence, world):
+    net, train, failures, remaining, _ = world
+    other = amends.identify(net, train, failures, remaining=remaining, batch_size=40)
+    assert np.allclose(other.scores, influence.scores, rtol=0, atol=1e-6)
+    assert np.allclose(other.unseen, influence.unseen, rtol=0, atol=1e-6)
+    assert np.allclose([h.weight for h in other.heard], [h.weight for h in influence.heard], rtol=0, atol=1e-6)

@@ -1,0 +1,123 @@
+"""How much each member counts, and how their scores become one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import amends
+from amends.committee import trying, weighing
+from amends.committee.apart import Apart
+from amends.methods import Default
+
+
+def rates(heard, worth):
+    """How fast the weight of each falls with how much worse than the best it does."""
+    best = max(heard, key=worth)
+    return [np.log(best.weight / h.weight) / (worth(best) - worth(h)) for h in heard if h.weight and h is not best]
+
+
+def test_weights_follow_what_was_found(influence):
+    by_weight, by_found = (sorted(influence.heard, key=key) for key in (lambda h: h.weight, lambda h: h.found))
+    assert [h.name for h in by_weight if h.weight] == [h.name for h in by_found if h.weight]
+    falls = rates(influence.heard, lambda h: h.found)
+    assert len(falls) > 1
+    assert falls == pytest.approx([falls[0]] * len(falls))
+
+
+def test_without_right_examples_weights_follow_what_was_unseen(world):
+    net, train, failures, _, _ = world
+    heard = amends.identify(net, train, failures).heard
+    assert [h.name for h in heard] == list(Default().identifying(False))
+    assert all(h.found is None for h in heard)
+    falls = rates(heard, lambda h: h.unseen)
+    assert falls == pytest.approx([falls[0]] * len(falls))
+
+
+def trial(failures, right, found=0.0, noise=0.0):
+    return trying.Trial(np.array(failures), np.array(right), (), Apart(found, noise, np.zeros(1)))
+
+
+def test_weights_by_what_was_found_by_hand():
+    """e⁻¹ for a quarter less than the best; below a fifth, nothing; whether it edits does not matter."""
+    trials = {
+        "best": trial([], [], 0.2, 0.01),
+        "less": trial([0.9], [0.9], 0.15, 0.01),
+        "far": trial([0.9], [0.9], 0.1, 0.01),
+    }
+    say = np.array([1.0, np.exp(-1)])
+    assert weighing.weights_of(trials) == pytest.approx(dict(zip(trials, [*say / say.sum(), 0.0], strict=True)))
+    wide = {name: replace(t, apart=replace(t.apart, noise=0.06)) for name, t in trials.items()}
+    assert weighing.weights_of(wide)["less"] / weighing.weights_of(wide)["best"] == pytest.approx(np.exp(-0.05 / 0.06))
+
+
+def test_what_is_more_than_noise_decides_beside_more_that_is_not():
+    trials = {"sure": trial([0.5], [0.5], 0.1, 0.01), "wild": trial([0.9], [0.9], 0.101, 0.04)}
+    assert weighing._found(trials.values()) is trials["sure"]
+    assert weighing.weights_of(trials)["sure"] == weighing.weights_of(trials)["wild"] == 0.5
+    wilder = {**trials, "wild": trial([0.9], [0.9], 0.3, 0.2)}
+    assert weighing.weights_of(wilder)["sure"] == 0.5, "however much it seems to find"
+
+
+def test_what_is_no_more_than_noise_decides_nothing():
+    trials = {"loss": trial([], [], 0.06, 0.03), "a": trial([0.8, 0.8], [0.9]), "b": trial([0.5, 0.5], [0.9])}
+    assert weighing.weights_of(trials) == {"loss": 0.0, "a": 1.0, "b": 0.0}
+
+
+def test_harm_counts_as_members_are_sure_and_a_tenth():
+    a, b = (replace(trial([0], [0]), apart=Apart(0.2, 0.01, np.array(sure))) for sure in ([0, 1], [1, 1]))
+    assert_close(weighing.sure([(0.75, a), (0.25, b)], torch.zeros(2)), torch.tensor([0.35, 1.1]))
+    wild = replace(a, apart=replace(a.apart, noise=0.1))
+    assert weighing.sure([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
+    assert weighing.sure([(1.0, replace(a, apart=None))], torch.zeros(2)) == 1.0
+
+
+def test_the_loss_counts_where_edits_find_harm_and_elsewhere_as_they_find_less():
+    """Half as much told apart: half of what is sure counts where they find no harm, if it is rather than not."""
+    loss = replace(trial([], []), apart=Apart(0.2, 0.01, np.array([0.8, 0.8, 0.6, 0.4])))
+    harm = torch.tensor([2.0, -1.0, 0.0, -1.0], dtype=torch.float64)
+    for told, elsewhere in ((0.1, [0.4, 0.3]), (0.0, [0.8, 0.6]), (0.2, [0, 0]), (0.3, [0, 0])):
+        assert weighing.counted(loss, told, harm).tolist() == pytest.approx([1, *elsewhere, 0])
+    wild = replace(loss, apart=replace(loss.apart, noise=0.1))
+    for unsure in (wild, replace(loss, apart=None)):
+        assert weighing.counted(unsure, 0.0, harm).tolist() == [1, 0, 0, 0]
+
+
+def test_weights_by_hand():
+    """e⁻¹ for .03 below the best; below a fifth, nothing."""
+    trials = {
+        "best": trial([0.8, 0.8], [1.0, 1.0]),
+        "less": trial([0.78, 0.78], [0.96, 0.96]),
+        "far": trial([0.5, 0.5], [1.0, 1.0]),
+    }
+    weights = weighing.weights_of(trials)
+    assert weights == pytest.approx({"best": 1 / (1 + np.exp(-1)), "less": np.exp(-1) / (1 + np.exp(-1)), "far": 0.0})
+
+
+def test_weights_allow_for_the_noise_of_the_best():
+    """Of four failures at 1 and 0 the mean of the two halves has a standard error of ⅛."""
+    trials = {"best": trial([1.0, 0.0, 1.0, 0.0], [1.0]), "less": trial([0.25] * 4, [1.0])}
+    weights = weighing.weights_of(trials)
+    assert weights["less"] / weights["best"] == pytest.approx(np.exp(-1))
+
+
+def test_scores_are_joined_in_units_of_mean_harm():
+    """Harm counts wherever a member finds it; elsewhere the least harmless come first."""
+    a, b = torch.tensor([2.0, -1.0, 0.0, -4.0]), torch.tensor([-3.0, 6.0, 0.0, -1.0])
+    joined = weighing.joined([(0.75, a), (0.25, b)])
+    assert_close(joined, torch.tensor([3.0, 1.0, 0.0, -0.75 * 8 - 0.25 * 2 / 3]))
+    assert_close(weighing.joined([(0.75, 1000 * a), (0.25, b)]), joined)
+    assert_close(weighing.joined([(0.5, -a.abs()), (0.5, b)]), b.clamp(min=0) / 3 + b.clamp(max=0) / 3 * (b <= 0))
+
+
+def test_harm_that_every_edit_finds_counts_more_than_as_much_from_one():
+    """(⅓√3 + ⅓√0 + ⅓√0)² = ⅓ where one edit alone finds harm; where none does, the mean."""
+    edits = torch.tensor([[3.0, 1.0, 0.0, -2.0], [0.0, 1.0, 3.0, -1.0], [0.0, 1.0, 3.0, -3.0]])
+    harm = weighing.replicated(list(edits))
+    assert_close(harm, torch.tensor([1 / 3, 1.0, 4 / 3, -2.0]))
+    assert_close(weighing.replicated([7 * edits[0], *edits[1:]]), harm)
+    assert_close(weighing.replicated([edits[0]] * 3), edits[0])
