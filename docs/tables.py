@@ -17,6 +17,7 @@ import click
 
 from amends import methods
 from amends.cli.app import COMMANDS, cli
+from amends.cli.export import KINDS
 from amends.config.keys import ABOUT, SHARED, TABLES, Key
 from amends.methods.table import BOTH, HOMES, IDENTIFY, METHODS, SOLVERS, TREAT, names
 
@@ -99,9 +100,12 @@ def kind(key: Key) -> str:
     return f"one of {', '.join(f'`{c}`' for c in key.choices)}" if key.choices else key.kind
 
 
+def sentence(said: str) -> str:
+    return f"{said[0].upper()}{said[1:]}."
+
+
 def meaning(key: Key) -> str:
-    said = f"{key.help[0].upper()}{key.help[1:]}.".replace("Package.module", "package.module")
-    said = said.replace("package.module:function", "`package.module:function`")
+    said = sentence(re.sub("package.module:function", "`\\g<0>`", key.help))
     return said if key.default is None else f"{said} Default: `{key.default}`."
 
 
@@ -135,6 +139,8 @@ def made() -> dict[Path, str]:
     glance = with_table(glance, "## At a glance", at_a_glance())
     for name, command in commands():
         line = with_section(line, f"## {name}", about_command(name, command))
+    kinds = [(f"`{name}`", sentence(said)) for name, (_, said) in KINDS.items()]
+    line = with_table(line, "### What `--to` writes", table(("kind", "what is written"), *kinds))
     for given, named in (("method", names("identify")), ("treat", names("treat")), ("solver", SOLVERS)):
         line = with_names(line, given, named)
     for name in TABLES:
