@@ -20,12 +20,12 @@ torch.set_num_threads(1)  # the tensors are small; a second thread would mostly 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # nor in processes that tests start
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def planted():
     return planted_digits()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def result(planted):
     """All of it, with no other argument."""
     return amends.repair(*planted[:4])

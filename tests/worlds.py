@@ -53,6 +53,21 @@ def planted_digits():
     return net, (x[TRAINED], torch.tensor(given)), *sorted_out(net, x, y), wrong
 
 
+def clean_digits():
+    """A net that learned right labels, and still fails on some: (model, train, failures, remaining)."""
+    x, y = digits()
+    net = learned(x[TRAINED], y[TRAINED])
+    return net, (x[TRAINED], y[TRAINED]), *sorted_out(net, x, y)
+
+
+def nonsense_digits():
+    """The same net, with right examples called failures under labels drawn at random."""
+    net, train, _, (x, y) = clean_digits()
+    g = torch.Generator().manual_seed(0)
+    wrong = (y[:40] + torch.randint(1, 10, (40,), generator=g)) % 10
+    return net, train, (x[:40], wrong), (x[40:], y[40:])
+
+
 def lines():
     """A linear model, data it is right about, right examples and failures."""
     torch.manual_seed(0)
@@ -94,3 +109,7 @@ QUICK = {"identify_with": amends.methods.grad_dot(), "treat_with": amends.method
 def cheaply(result, **options):
     """Scores that are known already, so that only treating takes time."""
     return {"identify_with": result.influence.scores, "remove": 45, **options}
+
+
+def same_weights(a, b):
+    return all(torch.equal(p, q) for p, q in zip(a.state_dict().values(), b.state_dict().values(), strict=True))

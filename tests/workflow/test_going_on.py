@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import amends
 from amends.algorithm.identify import Identified
@@ -14,14 +13,8 @@ from amends.algorithm.problem import Problem
 from amends.errors import BadInput
 from amends.evidence.prepare import prepare
 from amends.progress import Progress
-from tests.worlds import planted_digits
 
 QUICK = amends.methods.fine_tune(epochs=2)
-
-
-@pytest.fixture(scope="module")
-def world():
-    return planted_digits()
 
 
 def first_half(model, train, failures, remaining, **options):
@@ -31,8 +24,8 @@ def first_half(model, train, failures, remaining, **options):
         return Problem.of(given, Options(**options)).search((), Progress())
 
 
-def test_going_on_from_a_search_is_the_whole_repair(world):
-    model, train, failures, remaining, _ = world
+def test_going_on_from_a_search_is_the_whole_repair(planted):
+    model, train, failures, remaining, _ = planted
     whole = amends.repair(model, train, failures, remaining, treat_with=QUICK, seed=3)
     search = first_half(model, train, failures, remaining, seed=3)
     after = amends.repair(
@@ -43,23 +36,23 @@ def test_going_on_from_a_search_is_the_whole_repair(world):
     assert np.array_equal(search.part.query, whole.query_positions)
 
 
-def test_a_search_shows_all_of_train_and_positions_in_the_given_failures(world):
-    model, train, failures, remaining, _ = world
+def test_a_search_shows_all_of_train_and_positions_in_the_given_failures(planted):
+    model, train, failures, remaining, _ = planted
     search = first_half(model, train, failures, remaining)
     frame = search.frame()
     assert sorted(frame["index"]) == list(range(len(train[1])))
     assert {j for row in frame["conflicts_with"] for j in row} <= set(search.part.query.tolist())
 
 
-def test_scores_of_other_data_are_refused(world):
-    model, train, failures, remaining, _ = world
+def test_scores_of_other_data_are_refused(planted):
+    model, train, failures, remaining, _ = planted
     short = np.zeros(3)
     with pytest.raises(BadInput, match="scores of 3 examples"):
         amends.repair(model, train, failures, remaining, identify_with=Identified(short, short, short))
 
 
-def test_what_a_person_picked_is_removed_and_nothing_else(world):
-    model, train, failures, remaining, wrong = world
+def test_what_a_person_picked_is_removed_and_nothing_else(planted):
+    model, train, failures, remaining, wrong = planted
     picked = np.flatnonzero(wrong)[:-1]
     noise = np.random.default_rng(0).random(len(wrong))
     results = [
@@ -73,30 +66,3 @@ def test_what_a_person_picked_is_removed_and_nothing_else(world):
         assert sorted(made.removed) == picked.tolist()
         assert made.causes["score"].is_monotonic_decreasing
     assert results[0].metrics == results[1].metrics
-
-
-def test_positions_to_remove_go_with_one_group(world):
-    model, train, failures, remaining, _ = world
-    with pytest.raises(BadInput, match="several groups"):
-        amends.repair(model, train, failures, remaining, remove=[1, 2], group_by=amends.Groups(only=["1→7", "9→4"]))
-
-
-def test_positions_outside_train_are_named(world):
-    model, train, failures, remaining, _ = world
-    with pytest.raises(BadInput, match="index 100000"):
-        amends.repair(model, train, failures, remaining, remove=[100000])
-
-
-def test_a_tangent_leans_towards_the_failures_without_running_away():
-    """Its direction has no length of its own, so what is suggested must not depend on one."""
-    x = torch.linspace(-1, 1, 40, dtype=torch.float64)[:, None]
-    model = nn.Linear(1, 1, dtype=torch.float64)
-    with torch.no_grad():
-        model.weight.fill_(1.0)
-        model.bias.fill_(0.0)
-    failures = (x[:8], x[:8] + 3)
-    for method in (amends.methods.grad_dot(), amends.methods.linear()):
-        influence = amends.identify(model, (x, x), failures, method=method, likelihood=amends.likelihoods.Gaussian())
-        suggested = np.array(influence.frame().sort_values("index")["suggested"].tolist()[:8])
-        target = (x[:8, 0] + 3).numpy()
-        assert np.abs(suggested - target).mean() < 2.0, "nearer than before"

@@ -1,0 +1,20 @@
+"""Points of a curve with made-up accuracies."""
+
+from __future__ import annotations
+
+from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Rule
+
+
+def point(removed, query, guard=1.0, kept=(), by=CAUSES):
+    """`query` is one share, or those of several fits."""
+    shares = query if isinstance(query, list) else [query]
+    return CurvePoint(by, removed, tuple(Fit({}, q, guard, tuple(kept)) for q in shares))
+
+
+def rule(nothing=None, least=0.98, least_kept=(), failures=0.5, margin=0.0):
+    return Rule(least, least_kept, failures, nothing or point(0, [0.2, 0.2], by=NOTHING), margin)
+
+
+def kinds_of_points(result):
+    """What was removed at the points of a repair's curve: causes, nothing, as many at random."""
+    return {row["by"] for row in result.metrics["curve"]}

@@ -1,0 +1,153 @@
+"""How to forget, how many to remove, and whether to learn from the failures as well."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+import amends
+from amends.algorithm import choose
+from amends.algorithm.choose import Chooser
+from amends.algorithm.curve import CAUSES, LEARNED, NOTHING, NOTHING_LEARNED, RANDOM, Rule
+from amends.data import split
+from amends.errors import NotConverged
+from tests.algorithm.points import kinds_of_points
+from tests.worlds import TRAIN, cheaply, same_weights
+
+
+def test_the_margin_is_half_a_standard_error_of_the_guards_share():
+    for least, number, expected in ((0.9, 100, 0.015), (0.9, 400, 0.0075), (1.0, 100, 0.0), (-0.01, 100, 0.0)):
+        assert Chooser._margin(SimpleNamespace(guard=range(number)), least) == pytest.approx(expected)
+    assert Chooser._margin(SimpleNamespace(guard=None), 0.9) == 0.0
+
+
+def choosing(monkeypatch, usual, *others):
+    monkeypatch.setattr(amends.methods.Default, "treating", lambda self, *_: usual)
+    monkeypatch.setattr(amends.methods.Default, "otherwise", lambda self, *_: others)
+
+
+def refusing(train, remaining):
+    raise NotConverged("not today; newton; try another")
+
+
+def test_the_way_to_forget_is_the_one_that_fixes_most(planted, result, monkeypatch):
+    works, still = amends.methods.fine_tune(epochs=10), amends.methods.fine_tune(rate=0.0, epochs=1)
+    plain = amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=works))
+    assert plain.verdict != "not repaired"
+    for usual, others in ((still, (works,)), (works, (still,)), (works, (works._replace(remember=refusing),))):
+        choosing(monkeypatch, usual, *others)
+        made = amends.repair(*planted[:4], **cheaply(result, learn=False))
+        assert made.metrics["holdout"] == plain.metrics["holdout"]
+        assert same_weights(made.model, plain.model)
+
+
+def test_a_way_that_breaks_what_worked_is_not_taken(planted, result, monkeypatch):
+    """It learns the failures by heart, so that more is right as a whole, and less than may be of the rest."""
+    works = amends.methods.fine_tune(epochs=10)
+    choosing(monkeypatch, works, amends.methods.fine_tune(rate=3e-3, epochs=60, learn=True))
+    made = amends.repair(*planted[:4], **cheaply(result, learn=False))
+    assert same_weights(made.model, amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=works)).model)
+
+
+def test_what_was_fitted_to_choose_how_is_not_fitted_again(planted, result, monkeypatch):
+    fitted = []
+    treating = choose.treated
+
+    def noting(train, causes, failures, remaining, method, *rest):
+        fitted.append((causes.tobytes(), method.editor.climb.rate, method.editor.climb.seed))
+        return treating(train, causes, failures, remaining, method, *rest)
+
+    monkeypatch.setattr(choose, "treated", noting)
+    for usual, other in ((1e-3, 0.0), (0.0, 1e-3)):
+        choosing(monkeypatch, *(amends.methods.fine_tune(rate, epochs=1) for rate in (usual, other)))
+        fitted.clear()
+        amends.repair(*planted[:4], identify_with=result.influence.scores, learn=False)
+        assert len(fitted) == len(set(fitted)) > 10
+
+
+def test_only_forgetting(planted, result):
+    repair = amends.repair(*planted[:4], **cheaply(result, learn=False, floor=0.1))
+    assert repair.metrics["learned"] is False
+    assert kinds_of_points(repair) == {NOTHING, CAUSES, RANDOM}
+
+
+def test_learning_as_well(planted, result):
+    repair = amends.repair(*planted[:4], **cheaply(result, learn=True, floor=0.1))
+    assert kinds_of_points(repair) == {NOTHING, CAUSES, RANDOM, LEARNED, NOTHING_LEARNED}
+    assert repair.verdict != "not repaired", repair
+    assert repair.metrics["learned"] is True
+    (forgot,) = (row for row in repair.metrics["curve"] if row["by"] == CAUSES)
+    assert repair.metrics["query"]["after"] > forgot["query"]
+    assert repair.metrics["controls"][NOTHING_LEARNED]["removed"] == 0
+
+
+def test_learning_where_nobody_said_so_must_be_safe(planted, result, monkeypatch):
+    monkeypatch.setattr(Rule, "safe", lambda self, point: point.by != LEARNED)
+    kept = amends.repair(*planted[:4], **cheaply(result))
+    assert kinds_of_points(kept) == {NOTHING, CAUSES, RANDOM}
+    only = amends.repair(*planted[:4], **cheaply(result, learn=False))
+    assert json.dumps(kept.metrics) == json.dumps(only.metrics)
+    assert LEARNED in kinds_of_points(amends.repair(*planted[:4], **cheaply(result, learn=True)))
+
+
+def test_learning_where_nobody_said_so_must_do_as_much_as_forgetting_within_noise(planted, result, monkeypatch):
+    """The noise is a standard error of a share of the query, as the failures weigh in the whole."""
+    monkeypatch.setattr(Rule, "safe", lambda self, point: True)
+    failures, right_ones = (len(given[1]) for given in planted[2:4])
+    query = result.metrics["query"]["n"]
+    noise = 0.5 / query**0.5 * failures / (failures + right_ones)
+    for lead, expected in ((0.9 * noise, True), (1.1 * noise, False), (-1.0, True)):
+        monkeypatch.setattr(Rule, "overall", lambda self, p, lead=lead: lead * (p.by == CAUSES) + float(p.removed > 0))
+        repair = amends.repair(*planted[:4], **cheaply(result))
+        assert (LEARNED in kinds_of_points(repair)) is expected
+
+
+def test_a_large_model_is_fitted_less_often(planted, result, monkeypatch):
+    """Once at every size, with a random control beside the chosen one alone, and learning at two sizes."""
+    monkeypatch.setattr(choose, "LARGE", 1)
+    tried = []
+    trying = choose.Chooser._learned_by_halves
+    monkeypatch.setattr(
+        choose.Chooser, "_learned_by_halves", lambda self, causes: tried.append(len(causes)) or trying(self, causes)
+    )
+    known = {"identify_with": result.influence.scores, "treat_with": amends.methods.fine_tune()}
+    repair = amends.repair(*planted[:4], **known, learn=True)
+    curve = repair.metrics["curve"]
+    assert {row["refits"] for row in curve} == {1}
+    sizes = [row["removed"] for row in curve if row["by"] == CAUSES]
+    (control,) = (row["removed"] for row in curve if row["by"] == RANDOM)
+    assert control in sizes
+    assert tried == [0, *[k for k in sizes if k <= control][-2:]]
+
+
+def test_right_examples_that_guard_are_learned_with_the_failures(planted, result, monkeypatch):
+    """Halves of both as heavy as the whole, then the whole, a right one twice a failure; never what judges."""
+    monkeypatch.setattr(choose, "FAILURE", 3.0)
+    monkeypatch.setattr(choose, "RIGHT", 6.0)
+    taught = []
+    treating = choose.treated
+
+    def noting(train, causes, failures, remaining, method, *rest):
+        if method.learn:
+            taught.append((set(failures.ids.tolist()), float(failures.weights.sum()) / 3))
+        return treating(train, causes, failures, remaining, method, *rest)
+
+    monkeypatch.setattr(choose, "treated", noting)
+    repair = amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
+    given, query = repair.given, repair.rounds[0].search.part.query
+    guard = given["remaining"].ids[split(planted[3][1].numpy(), 0.5, 0)[0]]
+    every = {*given["failures"].ids[query].tolist(), *guard.tolist()}
+    halves, whole, heavy = taught[:4], taught[4:], len(query) + 2 * len(guard)
+    assert len(whole) == 6
+    assert all(seen == every and weight == heavy for seen, weight in whole)
+    for (one, a), (other, b) in (halves[:2], halves[2:]):
+        assert one | other == every
+        assert not one & other
+        assert a + b == 2 * heavy
+    taught.clear()
+    monkeypatch.setattr(choose, "BESIDE", 0.1)
+    amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
+    assert taught[-1][1] == len(query) + 2 * (TRAIN // 10)
+    assert sum(weight for _, weight in taught[:2]) == 2 * taught[-1][1]

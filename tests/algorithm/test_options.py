@@ -1,0 +1,40 @@
+"""What a caller may ask of a repair."""
+
+from __future__ import annotations
+
+import pytest
+
+import amends
+from amends.errors import BadInput
+from tests.worlds import cheaply
+
+
+def test_sets_to_keep_may_have_names(planted):
+    net, train, failures, (x, y) = planted[:4]
+    zeros = x[y == 0], y[y == 0]
+    result = amends.repair(
+        net, train, failures, (x, y), keep={"zeros": zeros}, identify_with=amends.methods.ewc(), remove=5
+    )
+    assert result.metrics["keep"]["keep['zeros']"]["before"] == 1.0
+
+
+def test_a_set_to_keep_may_be_asked_to_be_right_to_a_share(planted, result):
+    net, train, failures, (x, y) = planted[:4]
+    zeros = x[y == 0], y[y == 0]
+    options = cheaply(result, treat_with=amends.methods.fine_tune(epochs=10), learn=False)
+    repair = amends.repair(net, train, failures, (x, y), keep={"zeros": amends.Keep(zeros, 0.5)}, **options)
+    assert repair.verdict == "repaired"
+    assert repair.rounds[0].floors.keep == (0.5,)
+    wrong = zeros[0], (zeros[1] + 1) % 10
+    repair = amends.repair(net, train, failures, (x, y), keep={"never": amends.Keep(wrong, 0.5)}, **options)
+    assert repair.metrics["reason"] == "accuracy on keep['never'] would be 0.000, below 0.500"
+    with pytest.raises(
+        BadInput, match=r"least of keep\[0\] is 2; it must be from 0 to 1; pass the share that must be right"
+    ):
+        amends.repair(net, train, failures, (x, y), keep=[amends.Keep(zeros, 2)], **options)
+
+
+@pytest.mark.parametrize("learn", ["no", 2, [False]])
+def test_whether_to_learn_is_yes_or_no(planted, learn):
+    with pytest.raises(BadInput, match=r"learn is .*; it must be True, False or None"):
+        amends.repair(*planted[:4], learn=learn)

@@ -1,0 +1,35 @@
+"""Causes picked from scores, or given as a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import amends
+from amends.algorithm.selection import indices
+from amends.errors import BadInput
+from tests.worlds import TRAIN, same_weights
+
+
+def test_a_table_of_causes_finds_them_by_id_wherever_they_stand(planted, result):
+    """In the order of another day, without one that somebody decided to keep."""
+    net, (x, y) = planted[0], planted[1]
+    names = np.array([f"case {i}" for i in range(TRAIN)], dtype=object)
+    table = result.causes.assign(id=names[result.causes["index"]])
+    table.loc[0, "decision"] = "keep"
+    order = np.random.default_rng(1).permutation(TRAIN)
+    moved = amends.data.Records(x[order], y[order], {"id": names[order]})
+    wanted = np.flatnonzero(np.isin(order, table["index"][1:]))
+    assert indices(table, TRAIN, names[order]).tolist() == wanted.tolist()
+    forgotten = amends.treat(net, moved, causes=table)
+    assert same_weights(forgotten, amends.treat(net, moved, causes=wanted))
+    with pytest.raises(BadInput, match="no training example has the id 'case 400'; causes; give a table made of"):
+        amends.treat(net, moved, causes=table.assign(id="case 400"))
+    twice = np.array([f"pair {i // 2}" for i in range(TRAIN)], dtype=object)
+    own = result.causes.assign(id=twice[result.causes["index"]])
+    assert indices(own, TRAIN, twice).tolist() == sorted(result.removed), "where they stood, they still stand"
+    numbered = pd.DataFrame({"id": [3, 4], "index": [3, 4]})
+    assert indices(numbered, 5, np.arange(5)[::-1]).tolist() == [0, 1]
+    plain = result.causes.drop(columns="decision")
+    assert indices(plain, TRAIN, names).tolist() == sorted(result.removed), "without ids of its own: by position"

@@ -1,0 +1,41 @@
+"""A treatment made again, and causes treated in another model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import amends
+from amends.algorithm.treat import again
+from amends.methods import ewc, fine_tune, newton, retrain
+from tests.worlds import learned, right, same_weights
+
+
+def test_a_treatment_is_made_again_with_other_random_numbers():
+    tuned = fine_tune(rate=0.01, seed=5)
+    assert again(tuned, 0) is tuned
+    seeds = [again(tuned, number).editor.climb.seed for number in range(3)]
+    assert seeds[0] == 5
+    assert len(set(seeds)) == 3
+    other = again(tuned, 1)
+    assert replace(other.editor.climb, seed=5) == tuned.editor.climb
+    assert other.editor.unlearn.seed == seeds[1]
+    assert other.remember is tuned.remember
+    fresh = again(retrain(seed=5), 1).editor
+    assert fresh.seed != 5
+    assert fresh.climb.seed != 5
+
+
+def test_a_treatment_without_random_numbers_is_the_very_same():
+    for method in (newton(), ewc()):
+        assert again(method, 1) is method
+
+
+def test_causes_of_one_model_are_forgotten_by_another(planted, result):
+    """Retrained elsewhere, it fails in the same way, and the table that was kept repairs it too."""
+    _, train, failures, _, _ = planted
+    retrained = learned(*train, seed=1)
+    assert right(retrained, failures).mean() < 0.5
+    treated = amends.treat(retrained, train, causes=result.causes)
+    control = amends.treat(retrained, train, causes=[])
+    assert right(treated, failures).mean() > right(control, failures).mean() + 0.2
+    assert same_weights(treated, amends.treat(retrained, train, causes=result.removed))
