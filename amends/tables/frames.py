@@ -37,8 +37,7 @@ def causes_frame(
     failure_ids: np.ndarray | None = None,
     decision: str = "",
 ) -> pd.DataFrame:
-    """Rows of train in `order`; what the model says `after` is that of the repaired weights, or without them of the
-    edited ones.
+    """Rows of train in `order`. `after` are the repaired weights; without them, those edited stand in.
 
     `suggested` is the label the model leans to once the failures are inserted; `conflicts_with` holds positions in
     the failures, strongest first, and `group` is that of the first of them; `p_given` of a sequence is the geometric
