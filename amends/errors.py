@@ -1,6 +1,6 @@
-"""What can go wrong, in the words of the person it happens to.
+"""Every error amends raises. A message is one line: what is wrong; where; what to do.
 
-A message is one line: what; where; what to do. The command line turns the class into an exit code.
+The command line turns the class into an exit code.
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ LISTED = 24  # names an error lists
 
 
 def first_line(error: BaseException) -> str:
-    """What another library said, short enough to stand inside a line of ours."""
+    """The first line of another library's error, to quote inside one of ours."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def kind_of(value: Any) -> str:
+    """The type of a value with its article, such as "an int"."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
 def nearest(name: Any, known: Iterable[Any]) -> str:
-    """What to do about a name that is not known: the end of an error."""
+    """The end of an error about an unknown name: the name that was meant, or those there are."""
     names = [str(k) for k in known]
     close = get_close_matches(str(name), names, 1)
     if close or not names:
@@ -52,7 +58,7 @@ class NonFinite(AmendsError, ArithmeticError):
 
 
 class NotConverged(AmendsError, ArithmeticError):
-    """An iteration ended before its tolerance; its result would mean nothing."""
+    """An iteration stopped before it reached its tolerance; its result would mean nothing."""
 
 
 class OutOfMemory(AmendsError, MemoryError):
@@ -60,7 +66,7 @@ class OutOfMemory(AmendsError, MemoryError):
 
 
 def at_least(where: str, **given: tuple[Any, float]) -> None:
-    """BadInput unless each value is a finite number no less than its bound; whole, if its bound is."""
+    """BadInput unless each value is a finite number of at least its bound, and whole where the bound is an int."""
     for name, (value, low) in given.items():
         kind, said = (numbers.Integral, "whole number") if isinstance(low, int) else (numbers.Real, "number")
         if isinstance(value, bool) or not isinstance(value, kind) or not low <= float(value) < float("inf"):

@@ -1,4 +1,4 @@
-"""What is going on, on stderr: a bar on a terminal, plain lines elsewhere, nothing when not asked."""
+"""Progress on stderr: a spinner on a terminal, plain lines elsewhere, nothing unless asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Progress:
-    """`say` names the stage; `counter` returns a function to call with the step just done."""
+    """`say` shows what is being done; `counter` does too, and returns a function to call after each step."""
 
     bar: Any = None
     lines: bool = False

@@ -1,4 +1,4 @@
-"""A recorded training run, for the methods that look at training and not only at where it ended."""
+"""A recorded training run, for methods that look at training itself and not only at its result."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from amends.errors import BadInput, NonFinite
+from amends.errors import BadInput, NonFinite, kind_of
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, flatten, plus
 
 
 @dataclass(frozen=True, eq=False)
 class TraceStep:
-    """θ before the step, where the examples of its batch stand in train, and its learning rate."""
+    """θ before the step, the positions in train of its batch, and its learning rate."""
 
     theta: Params
     positions: np.ndarray
@@ -27,49 +27,51 @@ class TraceStep:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A run from θ₀ to its end; kept on the CPU, for it is one copy of the parameters a step."""
+    """A run from θ₀ to its end; kept on the CPU, since every step has a copy of the parameters."""
 
     steps: tuple[TraceStep, ...]
     end: Params
 
     def check(self, train: Factor) -> None:
-        """BadInput unless this can be a run of train's network on train."""
+        """BadInput unless this can be a run of the same network on train."""
         if not self.steps:
-            raise BadInput("the run has no steps; trace; record at least one, or replay for more epochs")
+            raise BadInput("the trace has no steps; record at least one, or replay for more epochs")
         for i, theta in enumerate([*(s.theta for s in self.steps), self.end]):
             train.network.check_weights(theta, f"trace[{i}]")
             for name in theta.keys() - train.network.params.keys():
-                raise BadInput(f"{name} is no trainable parameter of the model; trace[{i}]; give a run of this model")
+                raise BadInput(
+                    f"{name} is not a trainable parameter of the model; trace[{i}]; give a run of this model"
+                )
         for i, step in enumerate(self.steps):
-            found = _positions(step.positions, f"trace[{i}]")
-            outside = found[(found < 0) | (found >= len(train))]
+            positions = _positions(step.positions, f"trace[{i}]")
+            outside = positions[(positions < 0) | (positions >= len(train))]
             if len(outside):
                 raise BadInput(
-                    f"the batch holds position {outside[0]}, but train has {len(train)} examples; trace[{i}]; "
-                    "pass the set the run was made on, in its order"
+                    f"trace[{i}] holds position {outside[0]}, but train has {len(train)} examples; "
+                    "pass the set that was trained on, in its order"
                 )
 
 
 def check_trace(trace: Any, where: str) -> None:
     if trace is not None and not isinstance(trace, Trace):
-        raise BadInput(f"trace is a {type(trace).__name__}; {where}; pass what Recorder.trace() returns")
+        raise BadInput(f"trace is {kind_of(trace)}; {where}; pass what Recorder.trace() returns")
 
 
 def _positions(given: Any, where: str) -> np.ndarray:
     array = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
     if array.ndim != 1 or not len(array) or array.dtype.kind not in "iu":
         raise BadInput(
-            f"positions are {array.dtype} of shape {list(array.shape)}; {where}; "
-            "give a row of whole numbers, where the examples of the batch stand in train"
+            f"the positions are {array.dtype} of shape {list(array.shape)}; {where}; "
+            "give a list of whole numbers, the positions in train of the batch"
         )
     return array.astype(np.int64)
 
 
 @dataclass(eq=False)
 class Recorder:
-    """Records a training loop of the caller's own: called right before each `optimiser.step()`.
+    """Records the caller's own training loop; call it right before each `optimiser.step()`.
 
-    The optimiser may be any; what uses the trace takes the recorded rate as the one of plain SGD.
+    Any optimiser will do; methods that use the trace take the recorded rate as that of plain SGD.
     """
 
     model: nn.Module
@@ -101,8 +103,8 @@ def replay(
 ) -> Trace:
     """Plain SGD on the mean negative log-likelihood: θ ← θ + rate/|S| Σ_{i∈S} ∇log p(zᵢ|θ).
 
-    `without` leaves the examples at these positions out of the sum and nothing else: batches and
-    the division by |S| stay as they were, the counterfactual of Hara et al. 2019.
+    `without` leaves the examples at these positions out of the sum and changes nothing else: batches
+    and the division by |S| stay, which is the counterfactual of Hara et al. 2019.
     """
     theta, steps = train.network.weights(start, "start"), []
     count = round(epochs * -(-len(train) // batch))
@@ -111,7 +113,7 @@ def replay(
         used = positions if without is None else positions[~np.isin(positions, without)]
         theta = plus(theta, train[used].value_and_grad(theta)[1], rate / len(positions))
     if not flatten(theta).isfinite().all():
-        raise NonFinite(f"NaN or infinity in the replayed weights; replay of {count} steps; lower the rate")
+        raise NonFinite(f"the weights are NaN or infinite after {count} replayed steps; lower the rate")
     return Trace(tuple(steps), _kept(theta))
 
 
@@ -120,7 +122,7 @@ def _kept(theta: Params) -> Params:
 
 
 def batches(n: int, size: int, seed: int) -> Iterator[np.ndarray]:
-    """Positions of one batch after the other, shuffled anew each epoch."""
+    """Positions, batch by batch, shuffled anew in each epoch."""
     noise = torch.Generator().manual_seed(seed)
     while True:
         order = torch.randperm(n, generator=noise).numpy()

@@ -1,4 +1,4 @@
-"""amends.toml: its keys, how it is read, and how a first one is written. Nothing here imports torch."""
+"""amends.toml: a file comes in and a checked Config goes out; or a first file is written. Nothing imports torch."""
 
 from amends.config.keys import TABLES, Key
 from amends.config.read import Config, as_config, read_config

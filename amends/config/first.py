@@ -1,4 +1,4 @@
-"""A first amends.toml: every key with its meaning, filled in from what is there."""
+"""A first amends.toml: every key with its meaning, filled in from the data or model it is made for."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
 LABELS = ("label", "labels", "y", "target", "targets", "class", "category", "intent")
 TEXTS = ("text", "sentence", "review", "question", "content", "body")
 IMAGES = ("image", "path", "file", "filename", "image_path", "file_name")
+GIVE = "give a Hugging Face directory, a folder of images, a CSV or a parquet file"
 HELD_OUT = ("test", "validation", "valid", "val", "eval", "evaluation")
 SHOWN = {
     "function": '"my_model:build"', "options": "{ width = 64 }", "weights": '"model.safetensors"',
@@ -38,27 +39,27 @@ ALSO = {
 
 
 def write_first(target: Path, source: Path | None) -> dict[str, dict[str, Any]]:
-    """Writes the file and returns what it was filled with; a file that exists is left alone."""
-    found = {} if source is None else look_at(source, target.parent)
-    text = first_text(found, None if source is None else str(source))
+    """Writes the file and returns what it was filled with; an existing file is left alone."""
+    filled = {} if source is None else look_at(source, target.parent)
+    text = first_text(filled, None if source is None else str(source))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise BadInput(f"the file exists; {target}; choose another name, or remove it first") from None
+        raise BadInput(f"the file already exists; {target}; choose another name, or remove it first") from None
     except OSError as e:
-        raise DiskError(f"{e.strerror or e}; {target}; choose another place") from e
-    return found
+        raise DiskError(f"cannot write the file ({e.strerror or e}); {target}; choose another place") from e
+    return filled
 
 
-def first_text(found: dict[str, dict[str, Any]], source: str | None = None) -> str:
-    """The config as text: found values stand, every other key is a comment."""
+def first_text(filled: dict[str, dict[str, Any]], source: str | None = None) -> str:
+    """The config as text, with every key that is not filled in as a comment."""
     said = f" Filled in from {source}." if source else ""
-    lines = [f"# What amends works on.{said} A key behind # is left out; take the # away to use it.",
-             "# Paths count from this file. Try it with: amends check"]  # fmt: skip
+    lines = [f"# The config of amends.{said} A key behind # is not used; remove the # to use it.",
+             "# Paths are relative to this file. Check it with: amends check"]  # fmt: skip
     for table, keys in TABLES.items():
-        values = found.get(table, {})
+        values = filled.get(table, {})
         needed = bool(values) or table in ("model", "train")
         name = "keep.night" if table == "keep" else table
         lines += ["", *_about(ABOUT[table]), f"[{name}]" if needed else f"# [{name}]"]
@@ -79,9 +80,9 @@ def _line(table: str, key: str, rule: Key, values: dict[str, Any]) -> str:
 
 
 def look_at(source: Path, folder: Path) -> dict[str, dict[str, Any]]:
-    """What a path says about model and data."""
+    """What a path tells about the model and the data."""
     if not source.exists():
-        raise BadInput(f"no such file or folder; {source}; give a Hugging Face directory, an image folder or a table")
+        raise BadInput(f"no such file or folder; {source}; {GIVE}")
     where = Path(os.path.relpath(source, folder)).as_posix()
     if source.is_file():
         return _table(source, where)
@@ -93,38 +94,36 @@ def look_at(source: Path, folder: Path) -> dict[str, dict[str, Any]]:
         return {"train": {"path": where, "format": "huggingface"}}
     if any(p.suffix.lower() in PICTURES for p in _some(source)):
         return _pictures(source, where)
-    raise BadInput(
-        f"neither a Hugging Face directory nor a folder of images; {source}; give one, a CSV or parquet file, or none"
-    )
+    raise BadInput(f"neither a Hugging Face directory nor a folder of images; {source}; {GIVE}")
 
 
 def _some(folder: Path, most: int = 20000) -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     for base, _, files in os.walk(folder):
-        found += [Path(base, f) for f in files]
-        if len(found) >= most:
+        paths += [Path(base, f) for f in files]
+        if len(paths) >= most:
             break
-    return found
+    return paths
 
 
 def _splits(names: list[str], where: str) -> dict[str, dict[str, Any]]:
     held = next((n for n in HELD_OUT if n in names), None)
-    found = {"train": {"path": where, "format": "huggingface", "split": "train"}}
+    filled = {"train": {"path": where, "format": "huggingface", "split": "train"}}
     if held:
-        found["evaluation"] = {"path": where, "format": "huggingface", "split": held}
-    return found
+        filled["evaluation"] = {"path": where, "format": "huggingface", "split": held}
+    return filled
 
 
 def _pictures(source: Path, where: str) -> dict[str, dict[str, Any]]:
     parts = {p.name: p for p in source.iterdir() if p.is_dir()}
     held = next((n for n in HELD_OUT if n in parts), None)
     train = f"{where}/train" if "train" in parts else where
-    found: dict[str, dict[str, Any]] = {"data": {"format": "images"}, "train": {"path": train}}
+    filled: dict[str, dict[str, Any]] = {"data": {"format": "images"}, "train": {"path": train}}
     if held:
-        found["evaluation"] = {"path": f"{where}/{held}"}
+        filled["evaluation"] = {"path": f"{where}/{held}"}
     classes = sorted(p.name for p in (source / "train" if "train" in parts else source).iterdir() if p.is_dir())
-    found["data"]["classes"] = classes
-    return found
+    filled["data"]["classes"] = classes
+    return filled
 
 
 def _table(source: Path, where: str) -> dict[str, dict[str, Any]]:
@@ -136,7 +135,7 @@ def _table(source: Path, where: str) -> dict[str, dict[str, Any]]:
         try:
             schema = pyarrow.parquet.read_schema(source)
         except (pyarrow.ArrowInvalid, OSError) as e:
-            raise BadInput(f"not a parquet file ({e}); {source}; give another") from None
+            raise BadInput(f"not a parquet file ({e}); {source}; give another file") from None
         columns = {c.name: pyarrow.types.is_integer(c.type) or pyarrow.types.is_floating(c.type) for c in schema}
     elif kind in ("csv", "tsv"):
         with source.open(newline="", encoding="utf-8", errors="replace") as file:
@@ -145,7 +144,7 @@ def _table(source: Path, where: str) -> dict[str, dict[str, Any]]:
         columns = {name: _is_number(value) for name, value in zip(header, first, strict=False)}
         kind = "csv"
     else:
-        raise BadInput(f"a .{kind} file; {source}; give a Hugging Face directory, an image folder, a CSV or parquet")
+        raise BadInput(f"cannot use a .{kind} file; {source}; {GIVE}")
     return {"data": {"format": kind, **_columns(columns)}, "train": {"path": where}}
 
 
@@ -158,19 +157,19 @@ def _is_number(value: str) -> bool:
 
 
 def _columns(columns: dict[str, bool]) -> dict[str, Any]:
-    """Which column is what, from names and whether they hold numbers; where nothing tells, a person has to."""
+    """What each column is for, by its name and whether it holds numbers; a column that is not clear is left out."""
     low = {name.lower(): name for name in columns}
     label = next((low[n] for n in LABELS if n in low), None)
-    found: dict[str, Any] = {} if label is None else {"label": label}
+    roles: dict[str, Any] = {} if label is None else {"label": label}
     if "id" in low:
-        found["id"] = low["id"]
+        roles["id"] = low["id"]
     text = next((low[n] for n in TEXTS if n in low), None)
     image = next((low[n] for n in IMAGES if n in low and not columns[low[n]]), None)
     numbers = [n for n, number in columns.items() if number and n not in (label, low.get("id"))]
     if text is not None:
-        found["text"] = text
+        roles["text"] = text
     elif image is not None:
-        found["image"] = image
+        roles["image"] = image
     elif numbers and label is not None:
-        found["features"] = numbers
-    return found
+        roles["features"] = numbers
+    return roles

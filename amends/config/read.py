@@ -14,7 +14,7 @@ from amends.errors import BadInput, nearest
 
 @dataclass(frozen=True)
 class Config:
-    """The tables of an amends.toml, checked; paths count from `folder`."""
+    """The tables of an amends.toml, checked; paths are relative to `folder`."""
 
     tables: Mapping[str, Mapping[str, Any]]
     folder: Path
@@ -24,7 +24,7 @@ class Config:
         return self.tables.get(table, {})
 
     def repair(self, key: str) -> Any:
-        """A key of [repair], or what holds when it is left out."""
+        """A key of [repair], or its default when it is left out."""
         return self["repair"].get(key, REPAIR[key].default)
 
     def path(self, table: str, key: str) -> Path | None:
@@ -58,31 +58,31 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """The config in a file: an amends.toml, or the run.toml of a run that is to be made again."""
+    """The config in a file: an amends.toml, or the run.toml of a run to make again."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise BadInput(f"no such file; {path}; write one with amends init, or give its path") from None
     except IsADirectoryError:
-        raise BadInput(f"this is a folder; {path}; give the config file itself") from None
+        raise BadInput(f"this is a folder, not a file; {path}; give the config file itself") from None
     except (OSError, UnicodeDecodeError) as e:
-        raise BadInput(f"cannot be read ({e}); {path}; give a text file in UTF-8") from None
+        raise BadInput(f"the config cannot be read ({e}); {path}; give a text file in UTF-8") from None
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        raise BadInput(f"not valid TOML ({e}); {path}; mend that line") from None
+        raise BadInput(f"not valid TOML ({e}); {path}; correct that line") from None
     if "run" in tables and "config" in tables:
         return as_config(tables["config"], Path(tables["run"].get("folder", path.parent)), str(path))
     return as_config(tables, path.parent, str(path))
 
 
 def as_config(tables: Mapping[str, Any], folder: Path, where: str) -> Config:
-    """Checked: known keys, values of their kind, and enough to work with."""
+    """A Config, once every key is known, every value is of its kind and nothing that is needed is missing."""
     for name, table in tables.items():
         if name not in TABLES:
             raise BadInput(f"unknown table [{name}]; {where}; {nearest(name, TABLES)}")
         if not isinstance(table, Mapping):
-            raise BadInput(f"{name} is {table!r}, expected a table; {where}; write [{name}] and keys below it")
+            raise BadInput(f"{name} is {table!r}, expected a table; {where}; write [{name}] with its keys below")
         for part, keys in table.items() if name == "keep" else [("", table)]:
             at = f"{where} [{name}.{part}]" if part else f"{where} [{name}]"
             if not isinstance(keys, Mapping):
@@ -106,26 +106,26 @@ def _check(known: Mapping[str, Key], key: str, value: Any, where: str) -> None:
 
 
 def _whole(config: Config) -> None:
-    """What only shows when tables are seen together."""
+    """Checks what involves several keys."""
     model, failures = config["model"], config["failures"]
     if not ("function" in model or "huggingface" in model):
-        raise BadInput(f"no model; {config.where_is('model')}; name a function, or a huggingface directory")
+        raise BadInput(f"no model; {config.where_is('model')}; give function or huggingface")
     if "function" in model and "huggingface" in model:
-        raise BadInput(f"two models; {config.where_is('model')}; keep function or huggingface, not both")
+        raise BadInput(f"two models; {config.where_is('model')}; give function or huggingface, not both")
     if "path" not in config["train"]:
-        raise BadInput(f"no path; {config.where_is('train')}; name the data the model learned from")
+        raise BadInput(f"no path; {config.where_is('train')}; give the path of the data the model learned from")
     picked = [k for k in ("path", "ids", "indices") if k in failures]
     if len(picked) > 1:
-        raise BadInput(f"both {' and '.join(picked)}; {config.where_is('failures')}; keep one of them")
+        raise BadInput(f"both {' and '.join(picked)}; {config.where_is('failures')}; give one of them")
     looked_up = bool(picked) and picked[0] != "path"
     if (looked_up or not picked) and "path" not in config["evaluation"]:
-        what = f"{picked[0]} without a set they point into" if looked_up else "no failures"
-        raise BadInput(f"{what}; {config.where}; name [evaluation] with a path, or [failures] with one")
+        what = f"{picked[0]} of failures without an evaluation set" if looked_up else "no failures"
+        raise BadInput(f"{what}; {config.where}; give a path in [evaluation] or in [failures]")
     for name in config.keep:
         if "path" not in config["keep"][name]:
-            raise BadInput(f"no path; {config.where_is(f'keep.{name}')}; name its data")
+            raise BadInput(f"no path; {config.where_is(f'keep.{name}')}; give the path of this set")
     if "top" in config["repair"] and "fraction" in config["repair"]:
-        raise BadInput(f"both top and fraction; {config.where_is('repair')}; keep one of them")
+        raise BadInput(f"both top and fraction; {config.where_is('repair')}; give one of them")
     if "require" in config["repair"]:
         requirements(config["repair"]["require"])
 
@@ -135,7 +135,7 @@ MEASURED = ("query", "holdout", "remaining", "overall")
 
 def requirements(text: str) -> list[tuple[str, float]]:
     """What must hold after a repair, from "holdout>=0.5,remaining>=0.98"."""
-    found = []
+    required = []
     for part in text.split(","):
         name, sign, value = part.partition(">=")
         name = name.strip()
@@ -146,13 +146,13 @@ def requirements(text: str) -> list[tuple[str, float]]:
         if not sign or not 0 <= least <= 1:
             raise BadInput(f'cannot read {part.strip()!r}; require; write it as "holdout>=0.5,remaining>=0.98"')
         if name not in MEASURED:
-            raise BadInput(f"nothing is measured as {name}; require; {nearest(name, MEASURED)}")
-        found.append((name, least))
-    return found
+            raise BadInput(f"{name} is not measured; require; {nearest(name, MEASURED)}")
+        required.append((name, least))
+    return required
 
 
 def unmet(text: str | None, metrics: Mapping[str, Any]) -> list[str]:
-    """Requirements the measured shares do not meet, each in words."""
+    """The requirements that the measured accuracies do not meet, each in words."""
     missed = []
     for name, least in requirements(text) if text else []:
         after = (metrics.get(name) or {}).get("after")
@@ -162,5 +162,5 @@ def unmet(text: str | None, metrics: Mapping[str, Any]) -> list[str]:
 
 
 def absolute(config: Config) -> Config:
-    """The same, with its folder by its full name, so that it can be read from anywhere."""
+    """The same with the full path of its folder, so that it can be read from anywhere."""
     return replace(config, folder=config.folder.resolve())

@@ -1,4 +1,4 @@
-"""Curvature of evidence at a point, in several shapes; each is a way to solve as well."""
+"""Curvature: a factor and a point come in; a precision to multiply, solve and draw with goes out."""
 
 from amends.curvature.backprop import general_grads
 from amends.curvature.damped import Damped

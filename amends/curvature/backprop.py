@@ -1,8 +1,8 @@
-"""One forward and backward pass that shows every layer's input and output gradient as it goes by.
+"""One forward and backward pass that passes on each layer's input and output gradient.
 
-Hooks see only what a module is called with, so before they are trusted they are checked against
-plain autograd on two examples: a parameter that is also used outside its module, a module that is
-bypassed, an input changed in place, all are found there and take the slow, general way instead.
+Hooks see only what a module is called with, so they are first checked against plain autograd on two
+examples. That finds a parameter that is also used outside its module, a module that is bypassed, or
+an input that is changed in place; these go the slow, general way instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from amends.curvature.rules import Rule, rule_for
 from amends.data.examples import Inputs, each, leaves
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
-from amends.evidence.network import Network, transformable
+from amends.evidence.network import Network, hooked, transformable
 from amends.evidence.params import Params
 
 PROBE = 2
@@ -32,7 +32,7 @@ PROBE = 2
 
 @dataclass(frozen=True, eq=False)
 class Owned:
-    """A layer with a rule, and what its own parameters are called in θ."""
+    """A layer with a rule, and the names of its parameters in θ."""
 
     module: nn.Module
     rule: Rule
@@ -41,7 +41,7 @@ class Owned:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call of a layer in the forward pass; `intact` until its input is changed in place."""
+    """One call of a layer in the forward pass; `intact` unless its input was changed in place since."""
 
     owned: Owned
     input: Tensor
@@ -54,7 +54,7 @@ class Call:
 
 @dataclass(eq=False)
 class Pass:
-    """The outputs of one batch, and a way to send vectors back through it, several times."""
+    """The outputs of one batch, and a way to send vectors back through the network, several times."""
 
     outputs: Tensor
     calls: list[Call]
@@ -63,7 +63,7 @@ class Pass:
 
     def back(self, vector: Tensor, receive: Callable[[Call, Tensor], None]) -> None:
         """receive(call, output gradient) for each call, last layer first."""
-        if not self.outputs.requires_grad:  # no layer was called in a way that can be followed
+        if not self.outputs.requires_grad:  # no hook saw a call
             return
         self._receiver[:] = [receive]
         torch.autograd.grad(self.outputs, self._start, vector, retain_graph=True, allow_unused=True)
@@ -74,7 +74,7 @@ class Pass:
 
 
 def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned]) -> Pass:
-    """Parameters take no part in the graph, so no gradient is computed for them."""
+    """Runs the network with hooks on these layers. Parameters are not in the graph, so they get no gradients."""
     calls: list[Call] = []
     receiver: list[Callable[[Call, Tensor], None]] = []
     start = torch.zeros((), dtype=network.dtype, device=network.device, requires_grad=True)
@@ -85,7 +85,7 @@ def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned])
             if len(args) != 1 or not isinstance(args[0], Tensor) or not isinstance(output, Tensor):
                 return None
             given = args[0]
-            if isinstance(module, nn.Embedding) and len(given) == 1 < batch:  # positions, looked up once for all
+            if isinstance(module, nn.Embedding) and len(given) == 1 < batch:  # positions, looked up once for the batch
                 given, output = given.expand(batch, *given.shape[1:]), output.expand(batch, *output.shape[1:])
             call = Call(owned, given.detach(), given._version)
             calls.append(call)
@@ -95,20 +95,15 @@ def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned])
 
         return seen
 
-    handles = [owned.module.register_forward_hook(hook(owned)) for owned in layers]
-    try:
-        with torch.enable_grad():
-            outputs = network.outputs({k: v.detach() for k, v in theta.items()}, x)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with hooked({owned.module: hook(owned) for owned in layers}), torch.enable_grad():
+        outputs = network.outputs({k: v.detach() for k, v in theta.items()}, x)
     return Pass(outputs, calls, start, receiver)
 
 
 def passes(
     factor: Factor, theta: Params, kind: Kind, layers: Iterable[Owned]
 ) -> Iterator[tuple[Inputs, Pass, Tensor, Iterator[Tensor]]]:
-    """Batch by batch: the inputs, the forward pass, the weights, and the vectors to send back, times √|w|."""
+    """Batch by batch: the inputs, the forward pass, the weights w, and the vectors to send back, times √|w|."""
     probe = kind.probe(factor)
     for at, x, y, w in factor.tiles():
         run, root = forward(factor.network, theta, x, layers), w.abs().sqrt()
@@ -118,14 +113,14 @@ def passes(
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which layers a rule serves, and which parameters go through vmap."""
+    """The layers whose gradients a rule computes, and the parameters that go through vmap."""
 
     layers: tuple[Owned, ...]
     general: tuple[str, ...]
 
 
 def plan(factor: Factor, theta: Params) -> Plan:
-    """Every trainable parameter ends up on exactly one side."""
+    """Every trainable parameter is either in a layer with a rule or among the general ones."""
     network = factor.network
     names = {id(p): k for k, p in network.module.named_parameters() if k in theta}
     layers = []
@@ -137,7 +132,7 @@ def plan(factor: Factor, theta: Params) -> Plan:
     x, _ = factor.examples.fetch(0, min(PROBE, len(factor)))
     with _unrounded(network.device):
         trusted = _agreeing(network, theta, x, layers)
-    # A tied parameter is trusted as a whole or not at all, and so is a layer.
+    # A tied parameter is trusted in all of its layers or in none, and a layer with all of its parameters or none.
     while True:
         kept = [o for o in layers if all(name in trusted for name in o.names.values())]
         lost = {n for o in layers if o not in kept for n in o.names.values()} & trusted
@@ -148,7 +143,7 @@ def plan(factor: Factor, theta: Params) -> Plan:
 
 @contextmanager
 def _unrounded(device: torch.device) -> Iterator[None]:
-    """Without TensorFloat-32 and autocast, whose rounding would look like a layer that disagrees."""
+    """Inside, no TensorFloat-32 and no autocast: their rounding would look like a layer that disagrees."""
     if device.type != "cuda":
         with torch.autocast(device.type, enabled=False):
             yield
@@ -166,7 +161,7 @@ def _unrounded(device: torch.device) -> Iterator[None]:
 
 
 def _agreeing(network: Network, theta: Params, x: Inputs, layers: list[Owned]) -> set[str]:
-    """Names whose per-example gradients by rule equal autograd's, for a random output vector."""
+    """Names of the parameters whose per-example gradients by rule equal autograd's, for a random output vector."""
     summed: dict[str, Tensor] = {}
     broken: set[str] = set()
 
@@ -175,7 +170,7 @@ def _agreeing(network: Network, theta: Params, x: Inputs, layers: list[Owned]) -
         if not call.intact:
             broken.update(names.values())
             return
-        if len(call.input) != len(vector):  # one call for all of them: whose gradient it is cannot be told
+        if len(call.input) != len(vector):  # one call for the whole batch: no gradient per example
             broken.update(names.values())
             return
         for own, grad in call.owned.rule(call.owned.module, call.input, g).items():
@@ -196,11 +191,11 @@ def _agreeing(network: Network, theta: Params, x: Inputs, layers: list[Owned]) -
                 one = torch.full_like(run.outputs[:1], torch.nan)
             if not torch.allclose(one[0], run.outputs[i], rtol=1e-3, atol=1e-4):
                 raise BadInput(
-                    "an example's output depends on the others in its batch; model; "
+                    "the model's output for an example depends on the others in its batch; "
                     "give its batch norm running statistics (track_running_stats=True)"
                 )
             grads = torch.autograd.grad(one, list(live.values()), vector[i : i + 1], materialize_grads=True)
-            rounding = 100 * torch.finfo(one.dtype).eps * max(map(_size, grads))  # of gradients that cancel to zero
+            rounding = 100 * torch.finfo(one.dtype).eps * max(map(_size, grads))  # where gradients cancel to zero
             for k, true in zip(live, grads, strict=True):
                 if k in summed and not torch.allclose(
                     summed[k][i], true, rtol=1e-3, atol=1e-4 * _size(true) + rounding
@@ -214,7 +209,7 @@ def _size(t: Tensor) -> float:
 
 
 def general_grads(network: Network, theta: Params, x: Inputs, vector: Tensor, names: tuple[str, ...]) -> Params:
-    """Per-example gradients of the named parameters [batch, *shape], by vmap, else one by one."""
+    """Per-example gradients of the named parameters [batch, *shape], by vmap, or else one by one."""
     some = {k: theta[k] for k in names}
 
     def one(xi: Inputs, vi: Tensor) -> Params:
@@ -227,7 +222,7 @@ def general_grads(network: Network, theta: Params, x: Inputs, vector: Tensor, na
         with transformable(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "There is a performance drop")  # slow, but still exact
             return vmap(one, chunk_size=max(1, 2**24 // max(1, sum(v.numel() for v in some.values()))))(x, vector)
-    except RuntimeError:  # an operation torch.func does not know: plain autograd knows it
+    except RuntimeError:  # an operation that torch.func does not support
         return _one_by_one(network, theta, x, vector, names)
 
 

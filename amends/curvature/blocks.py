@@ -1,4 +1,4 @@
-"""The curvature of one layer: A ⊗ G from its inputs and output gradients, or a diagonal in the basis of that."""
+"""The curvature of one layer: A ⊗ G from its inputs and output gradients, or a diagonal in its eigenbasis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amends.evidence.params import Params
 
 @dataclass(frozen=True)
 class Place:
-    """Where a block's matrix [groups, out, in (+1)] lives in θ: a weight, its bias as last column."""
+    """Where the matrix [groups, out, in (+1)] of a block is in θ: a weight, with its bias as the last column."""
 
     groups: int
     weight: str
@@ -37,7 +37,7 @@ class Place:
 
 
 def eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """Values and vectors; half precision is widened for it, since torch has no routine of its own."""
+    """Eigenvalues and eigenvectors; half precision is widened, since torch has no routine for it."""
     wide = symmetric if symmetric.dtype in (torch.float32, torch.float64) else symmetric.float()
     values, vectors = torch.linalg.eigh(wide)
     return values.to(symmetric.dtype), vectors.to(symmetric.dtype)
@@ -63,7 +63,7 @@ class Block:
         return Spectrum(values, basis_a, basis_g)
 
     def plus(self, other: Block, sign: float) -> Block:
-        """Factors are sums over examples, so they add as if the data had been seen together."""
+        """Factors are sums over examples, so adding them is as if the data had been measured together."""
         return replace(
             self,
             inputs=nonnegative(self.inputs + sign * other.inputs),
@@ -72,7 +72,7 @@ class Block:
         )
 
     def scaled(self, by: float) -> Block:
-        """As if every example had been seen `by` times."""
+        """As if every example were there `by` times."""
         return replace(self, inputs=by * self.inputs, grads=by * self.grads, count=by * self.count)
 
 
@@ -101,7 +101,7 @@ class Corrected:
         return self.spectrum.back(self.spectrum.values * self.spectrum.turned(packed))
 
     def plus(self, other: Corrected, sign: float) -> Corrected:
-        """The other's curvature along our own directions."""
+        """Adds the other's curvature along our own directions."""
         ours, theirs = self.spectrum, other.spectrum
         g, a = (ours.basis_g.mT @ theirs.basis_g) ** 2, (ours.basis_a.mT @ theirs.basis_a) ** 2
         values = ours.values + sign * (g @ theirs.values @ a.mT)

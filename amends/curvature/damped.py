@@ -1,4 +1,4 @@
-"""A share of the mean curvature added in every direction, so that no direction is next to flat."""
+"""A share of the mean curvature, added in every direction, so that no direction is almost flat."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amends.posteriors import Curvature, Precision
 class Damped:
     """λ is raised by `relative` times the mean of the diagonal.
 
-    The inverse of a measured curvature is ruled by its smallest values, which are the least well
+    The inverse of a measured curvature is dominated by its smallest values, which are the least well
     known: without damping, linear influence is mostly their noise.
     """
 

@@ -1,4 +1,4 @@
-"""The whole matrix: for small models, and as the reference of every other shape."""
+"""The whole matrix: for small models, and as the reference for all other forms."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LIMIT = 20_000
 class DensePrecision:
     """Σᵢ wᵢ gᵢgᵢᵀ + λI.
 
-    Where λ is 0, directions without curvature are given `damping` times the mean of the diagonal;
-    `flat` counts them.
+    Where λ is 0, directions without curvature get `damping` times the mean of the diagonal; `flat`
+    counts them.
     """
 
     data: Tensor
@@ -58,7 +58,7 @@ class DensePrecision:
 
     @cached_property
     def _cholesky(self) -> Tensor | None:
-        """More exact than the spectrum, where it exists."""
+        """More exact than the spectrum; None where the matrix is too close to singular."""
         factor, info = torch.linalg.cholesky_ex(self.dense())
         diagonal = factor.diagonal()
         well = int(info) == 0 and float(diagonal.min()) > 1e-6 * float(diagonal.max())
@@ -74,7 +74,9 @@ class DensePrecision:
     def draw(self, generator: Generator) -> Params:
         values, vectors, _ = self._spectrum
         noise = torch.randn(len(values), generator=generator, dtype=torch.float64).to(values)
-        return unflatten(vectors @ ((vectors.T @ noise) / values.sqrt()), self.like)  # whatever the signs of vectors
+        return unflatten(
+            vectors @ ((vectors.T @ noise) / values.sqrt()), self.like
+        )  # the same for either sign of each vector
 
     def plus(self, other: DensePrecision, sign: float) -> DensePrecision:
         return replace(self, data=nonnegative(self.data + sign * other.data))
@@ -87,7 +89,7 @@ class DensePrecision:
 
 
 def nonnegative(matrix: Tensor) -> Tensor:
-    """The nearest matrix without negative curvature; the same one where there is none."""
+    """The nearest matrix without negative eigenvalues; the same matrix where it has none."""
     values, vectors = torch.linalg.eigh(matrix)
     low = values[..., :1]
     if bool((low >= -1e-9 * values[..., -1:].abs()).all()):
@@ -104,13 +106,13 @@ def formed(product: Callable[[Params], Params], like: Params) -> Tensor:
 
 @dataclass(frozen=True)
 class Dense(Measure):
-    """Measures it from per-example gradients, by vmap over the whole model."""
+    """Measures the whole matrix from per-example gradients, by vmap over the whole model."""
 
     def __call__(self, factor: Factor, theta: Params) -> DensePrecision:
         size = count(theta)
         if size > LIMIT:
             raise OutOfMemory(
-                f"a dense precision of {size} parameters takes {8 * size**2 / 2**30:.0f} GiB; Dense; "
+                f"a dense precision of {size} parameters takes {8 * size**2 / 2**30:.0f} GiB; "
                 "use Diagonal, Kronecker or CG"
             )
         network, probe = factor.network, self.kind.probe(factor)

@@ -19,8 +19,8 @@ from amends.evidence.params import Params, flatten, zeros_like
 class DiagonalPrecision:
     """diag(Σᵢ wᵢ gᵢ²) + λ.
 
-    Where λ is 0 and the data is silent, `solve` and `draw` use `damping` times the mean of the
-    rest in place of zero; `flat` counts those coordinates.
+    Where λ is 0 and the data has no curvature, `solve` and `draw` use `damping` times the mean
+    instead of zero; `flat` counts those coordinates.
     """
 
     data: Params
@@ -41,7 +41,7 @@ class DiagonalPrecision:
 
     @property
     def _silent(self) -> Params:
-        """Where the data says nothing, to rounding."""
+        """Where the data has no curvature, to rounding."""
         if not self.data:
             return {}
         tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self.mean
@@ -79,14 +79,14 @@ def normal_like(like: Tensor, generator: Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class Diagonal(Measure):
-    """Measures it: per-example gradients are squared, then summed."""
+    """Measures the diagonal: per-example gradients are squared, then summed."""
 
     def __call__(self, factor: Factor, theta: Params) -> DiagonalPrecision:
         return DiagonalPrecision(diagonal(factor, theta, self.kind), self.prior, self.damping)
 
 
 def diagonal(factor: Factor, theta: Params, kind: Kind, layout: Plan | None = None) -> Params:
-    """Σᵢ |wᵢ| Σᵣ (Jᵢᵀuᵢᵣ)², parameter by parameter; of those in `layout` when it is given."""
+    """Σᵢ |wᵢ| Σᵣ (Jᵢᵀuᵢᵣ)², parameter by parameter; only for those in `layout`, if it is given."""
     total = zeros_like(theta)
     if not len(factor):
         return total
@@ -95,7 +95,7 @@ def diagonal(factor: Factor, theta: Params, kind: Kind, layout: Plan | None = No
         uses, shared = run.uses, {}
 
         def receive(call: Call, g: Tensor, uses=uses, shared=shared) -> None:
-            """Square at once where the parameter is used once; else add up its uses first."""
+            """Squares at once where the parameter is used once; otherwise adds up its uses first."""
             owned = call.owned
             if all(uses[name] == 1 for name in owned.names.values()):
                 for own, value in squared(owned.module, owned.rule, call.input, g).items():

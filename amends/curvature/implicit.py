@@ -1,4 +1,4 @@
-"""Curvature never formed: products by Jacobians, and a solver that needs nothing else."""
+"""Curvature that is never formed: products by Jacobians, and a solver that needs only these."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from amends.likelihoods import asked
 
 @dataclass(frozen=True, eq=False)
 class ImplicitPrecision:
-    """v ↦ Σᵢ wᵢ JᵢᵀHᵢJᵢ v + λv, each part where it was measured.
+    """v ↦ Σᵢ wᵢ JᵢᵀHᵢJᵢ v + λv, each part at the point where it was measured.
 
-    When λ is 0, `solve` adds `damping` times the mean of the diagonal to every direction: without
-    the matrix there is no telling which of them the data is silent about.
+    When λ is 0, `solve` adds `damping` times the mean of the diagonal in every direction: without the
+    matrix, nothing shows in which of them the data has no curvature.
     """
 
     parts: tuple[tuple[Factor, Params, float], ...]
@@ -45,7 +45,7 @@ class ImplicitPrecision:
 
     @cached_property
     def diagonal(self) -> Params:
-        """An estimate with sampled labels: for the damping and as preconditioner."""
+        """An estimate with sampled labels, for the damping and as the preconditioner."""
         factor, theta, _ = self.parts[0]
         return diagonal(factor, theta, Sampled())
 
@@ -67,12 +67,12 @@ class ImplicitPrecision:
         return self.solver(self, vector)
 
     def sampled(self, batch: int, noise: Generator) -> ImplicitPrecision:
-        """The same from random batches, each scaled up to stand for its part; damped as the whole is."""
+        """The same from random batches, each scaled up to stand for its part, with the damping of the whole."""
         parts = tuple((_some(factor, batch, noise), theta, sign) for factor, theta, sign in self.parts)
         return replace(self, parts=parts, prior=self.lift, damping=0.0)
 
     def draw(self, generator: Generator) -> Params:
-        raise NotConverged("cannot draw from a precision that is never formed; CG; use Diagonal, Kronecker or Dense")
+        raise NotConverged("a precision that is never formed cannot be drawn from; use Diagonal, Kronecker or Dense")
 
     def plus(self, other: ImplicitPrecision, sign: float) -> ImplicitPrecision:
         return replace(self, parts=(*self.parts, *((f, t, s * sign) for f, t, s in other.parts)))

@@ -44,7 +44,7 @@ class IsotropicPrecision:
 
 @dataclass(frozen=True)
 class Isotropic:
-    """λI whatever the evidence: an L2 pull to the start, and the plain gradient as a tangent."""
+    """λI for any evidence: an L2 pull to the start, or the plain gradient as a tangent."""
 
     value: float = 1.0
 

@@ -1,7 +1,7 @@
-"""Which second-order matrix: each is Σᵢ wᵢ Σᵣ (Jᵢᵀuᵢᵣ)(Jᵢᵀuᵢᵣ)ᵀ for its own output vectors u.
+"""Which second-order matrix: Σᵢ wᵢ Σᵣ (Jᵢᵀuᵢᵣ)(Jᵢᵀuᵢᵣ)ᵀ, with output vectors u of each kind's own.
 
-J is the Jacobian of the outputs of one example. Gradient first, then square, then sum: the square
-of a batch gradient would depend on the batch.
+J is the Jacobian of the outputs of one example. Gradients are squared per example and then summed:
+the square of a batch gradient would depend on the batch.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from amends.errors import BadInput, at_least
 from amends.evidence.factor import Factor
 from amends.likelihoods import Likelihood, Tokens, asked
 
-TOKEN_DRAWS = 4  # of each sequence, where curvature is asked for exactly
+TOKEN_DRAWS = 4  # draws per sequence, instead of the exact curvature
 Probe = Callable[[Tensor, Tensor, slice], Iterator[Tensor]]
 
 
 class Kind(Protocol):
     def probe(self, factor: Factor) -> Probe:
-        """(outputs, targets, position) → the vectors u, each [batch, outputs]."""
+        """(outputs, targets, positions) → the vectors u, each [batch, outputs]."""
         ...
 
 
 def by_row(vectors: Tensor, scale: Tensor) -> Tensor:
-    """Every example's vector times its own number, whatever the shape of the outputs."""
+    """Each example's vector times its own number, for outputs of any shape."""
     return vectors * scale.reshape(-1, *[1] * (vectors.ndim - 1))
 
 
 def slope(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> Tensor:
-    """∇ log p(y | outputs) with respect to the outputs, one row an example."""
+    """∇ log p(y | outputs) with respect to the outputs, one row per example."""
     with torch.enable_grad():
         leaf = outputs.detach().requires_grad_()
         return torch.autograd.grad(likelihood(leaf, targets).sum(), leaf)[0]
@@ -52,7 +52,7 @@ class Empirical:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The Fisher with labels drawn from the model, `draws` times; same draws for any batch."""
+    """The Fisher with labels drawn from the model, `draws` times; the batches do not matter."""
 
     draws: int = 1
     seed: int = 0
@@ -77,8 +77,8 @@ class Sampled:
 class GGN:
     """The generalised Gauss-Newton matrix, exact: one backward pass per output.
 
-    Of token sequences, whose outputs are far too many, an estimate: the Fisher, which it is equal to,
-    from a few draws of every sequence.
+    Token sequences have far too many outputs; for them it is estimated as the Fisher, which it equals,
+    from a few draws per sequence.
     """
 
     def probe(self, factor: Factor) -> Probe:
@@ -93,8 +93,8 @@ class GGN:
 
 @dataclass(frozen=True)
 class Measure:
-    """What every way to measure curvature is told: which matrix, λ, and what stands in for λ where it is 0
-    and the data is silent, as a share of the mean of the diagonal."""
+    """What every way to measure curvature takes: which matrix, λ, and the damping, a share of the mean of the
+    diagonal that is used where λ is 0 and the data has no curvature."""
 
     kind: Kind = Empirical()
     prior: float = 0.0

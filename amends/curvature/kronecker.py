@@ -1,8 +1,8 @@
 """Kronecker-factored curvature (Martens & Grosse 2015; Grosse & Martens 2016 for convolutions).
 
-A layer's block is approximated by A ⊗ G: A sums the outer products of its inputs (with a 1 for
-the bias), G those of its output gradients. Positions of a convolution or a sequence count as
-examples of their own. Layers without such a form keep their exact diagonal.
+A layer's block is approximated by A ⊗ G: A sums the outer products of its inputs (with a 1 for the
+bias), G those of its output gradients. The places of a convolution or a sequence count as examples.
+Layers without such a form keep their exact diagonal.
 
 EKFAC (George et al. 2018) keeps the eigenvectors of A ⊗ G and measures the curvature along each of
 them from per-example gradients, which is the best diagonal in that basis.
@@ -30,7 +30,7 @@ CHUNK = 2**24  # numbers of per-example gradients held at once
 
 @dataclass(frozen=True, eq=False)
 class KroneckerPrecision:
-    """Blocks A ⊗ G / n + λI, and a diagonal for the rest. Damping as for the diagonal."""
+    """Blocks A ⊗ G / n + λI, and a diagonal for the rest. `damping` as for the diagonal."""
 
     blocks: tuple[Block, ...] | tuple[Corrected, ...]
     rest: DiagonalPrecision
@@ -99,7 +99,7 @@ class KroneckerPrecision:
 
 @dataclass(frozen=True)
 class Kronecker(Measure):
-    """Measures it in one forward pass and one backward pass per output vector."""
+    """Measures the factors in one forward pass and one backward pass per output vector."""
 
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
         chosen, others = _chosen(factor, theta)
@@ -134,7 +134,7 @@ class Kronecker(Measure):
 
 
 def _chosen(factor: Factor, theta: Params) -> tuple[list[Owned], Plan]:
-    """The layers with a block, and the plan of the rest."""
+    """The layers that have a block, and the plan of the rest."""
     layout = plan(factor, theta)
     x, _ = factor.examples.fetch(0, min(2, len(factor)))
     uses = forward(factor.network, theta, x, layout.layers).uses
@@ -148,7 +148,7 @@ def _chosen(factor: Factor, theta: Params) -> tuple[list[Owned], Plan]:
 
 @dataclass(frozen=True)
 class EKFAC(Measure):
-    """Kronecker's bases, then a second pass over the data for the curvature along them."""
+    """Measures the bases of Kronecker, then the curvature along them in a second pass over the data."""
 
     def __call__(self, factor: Factor, theta: Params) -> KroneckerPrecision:
         factored = Kronecker(self.kind, self.prior, self.damping)(factor, theta)

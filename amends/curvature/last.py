@@ -1,4 +1,4 @@
-"""What the last linear layer sees and sends back, per example."""
+"""Inputs and output gradients of the last linear layer, per example."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from amends.curvature.kinds import Empirical
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 
-SKETCH = 32  # numbers that stand for either side of a sequence's gradient
+SKETCH = 32  # dimensions of the random projection of either side of a sequence's gradient
 
 
 def last_layer(data: Factor, theta: Params) -> tuple[Tensor, Tensor]:
-    """Inputs (with a 1 for the bias) and output gradients of the last linear layer, per example; of a
-    sequence the mean and the sum over the places that have a gradient.
+    """Inputs (with a 1 for the bias) and output gradients of the last linear layer, per example; for a
+    sequence, the mean and the sum over the places that have a gradient.
 
-    A model without one is compared by its outputs alone.
+    A model without such a layer is compared by its outputs alone.
     """
     pairs = [_pooled(a, g) if g.ndim == 3 else (a, g) for a, g in _seen(data, theta)]
     return torch.cat([a for a, _ in pairs]), torch.cat([g for _, g in pairs])
 
 
 def last_gradients(data: Factor, theta: Params) -> tuple[Tensor, Tensor]:
-    """Rows a and g, so that (a·a')(g·g') is the product of two examples' gradients of the last linear layer.
+    """Rows a and g such that (a·a')(g·g') is the dot product of two examples' gradients of the last linear layer.
 
-    The gradient of a sequence is a sum of aₜgₜᵀ over its places; it is stood for by a random projection
-    of either side, the same for all, which keeps products on average.
+    The gradient of a sequence is a sum of aₜgₜᵀ over its places. It is replaced by a random projection of
+    either side, the same for all examples, which keeps dot products on average.
     """
     pairs = [_sketched(a, g) if g.ndim == 3 else (a, g) for a, g in _seen(data, theta)]
     return torch.cat([a for a, _ in pairs]), torch.cat([g for _, g in pairs])

@@ -1,4 +1,4 @@
-"""Curvature that several methods share is measured once."""
+"""Curvature that several methods share, measured once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amends.posteriors import Curvature, Precision
 
 @dataclass(eq=False)
 class Once:
-    """Keeps what it measured first, and gives it again for the same evidence at the same point."""
+    """Keeps the first measurement, and returns it again for the same evidence at the same point."""
 
     inner: Curvature
     _kept: list[tuple[Factor, Params, Precision]] = field(default_factory=list)

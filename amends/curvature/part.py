@@ -1,4 +1,4 @@
-"""Curvature of all from a random part, where all of it would cost too much."""
+"""Curvature estimated from a random part of the data, where all of it would cost too much."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amends.posteriors import Curvature, Precision
 
 @dataclass(frozen=True)
 class Part:
-    """Measured on at most `most` examples, drawn at random, each standing for as many as it must."""
+    """Measured on at most `most` examples, drawn at random and scaled up to stand for all."""
 
     inner: Curvature
     most: int

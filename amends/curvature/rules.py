@@ -1,8 +1,8 @@
 """How a layer's per-example weight gradients follow from its input a and output gradient g.
 
-Each rule returns gradients [batch, *shape] by the layer's own parameter names. `squared` sums
-their squares over the batch, where it can without forming them; `unfolded` lays a convolution out
-as a product of matrices.
+Each rule returns gradients [batch, *shape] by the layer's own parameter names. `squared` sums their
+squares over the batch, without forming them where it can; `unfolded` turns a convolution into a
+matrix product.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch.nn import functional as nnf
 Grads = dict[str, Tensor]
 Rule = Callable[[Any, Tensor, Tensor], Grads]
 
-HELD = 2**26  # numbers of per-example gradients of one layer held at once
-CHUNK = 2**20  # elements of unfolded input held at once: stays in cache, and bounds the memory
+HELD = 2**26  # numbers in the per-example gradients of one layer held at once
+CHUNK = 2**20  # elements of unfolded input held at once: fits into the cache and bounds the memory
 
 
 def linear(layer: nn.Linear, a: Tensor, g: Tensor) -> Grads:
@@ -27,9 +27,9 @@ def linear(layer: nn.Linear, a: Tensor, g: Tensor) -> Grads:
 
 
 def turned_linear(layer: Any, a: Tensor, g: Tensor) -> Grads:
-    """A linear layer that keeps its weight as [in, out]."""
-    found = linear(layer, a, g)
-    return {"weight": found["weight"].mT, "bias": found["bias"]}
+    """A linear layer whose weight is [in, out]."""
+    grads = linear(layer, a, g)
+    return {"weight": grads["weight"].mT, "bias": grads["bias"]}
 
 
 def rms_norm(layer: Any, a: Tensor, g: Tensor) -> Grads:
@@ -90,7 +90,7 @@ def padded(layer: nn.Conv1d | nn.Conv2d, a: Tensor) -> Tensor:
 
 
 def _windows(a: Tensor, dim: int, out: int, k: int, stride: int, dilation: int) -> Tensor:
-    """A view with `dim` turned into places and, at the end, the k taps seen from each place."""
+    """A view with `dim` turned into places and, as the last dimension, the k taps seen from each place."""
     shape, strides = list(a.shape), list(a.stride())
     step = strides[dim]
     shape[dim], strides[dim] = out, step * stride
@@ -119,10 +119,10 @@ BY_NAME: dict[str, Rule] = {"RMSNorm": rms_norm, "Conv1D": turned_linear}
 
 
 def rule_for(module: nn.Module) -> Rule | None:
-    """The rule of a layer, also for a subclass that computes the same forward.
+    """The rule of a layer, or of a subclass with the same forward.
 
-    Transformers' own layers are known by their names: a guess, like every rule trusted only where it
-    agrees with autograd.
+    Layers of transformers are told by their names. That is a guess; like every rule, it is trusted only
+    where it agrees with autograd.
     """
     for kind, rule in RULES.items():
         if isinstance(module, kind) and type(module).forward is kind.forward:
@@ -149,7 +149,7 @@ def squared(module: nn.Module, rule: Rule, a: Tensor, g: Tensor) -> Grads:
 
 
 def _squared_embedding(layer: Any, a: Tensor, g: Tensor) -> Tensor:
-    """Uses of one row within one example are summed before squaring; no [batch, rows, dim] tensor."""
+    """Sums the uses of a row within an example before squaring, without a [batch, rows, dim] tensor."""
     rows, dim = layer.weight.shape
     example = torch.arange(len(a), device=a.device)[:, None].expand(len(a), a[0].numel())
     pair, back = (example * rows + a.reshape(len(a), -1)).reshape(-1).unique(return_inverse=True)
@@ -161,7 +161,7 @@ def _squared_embedding(layer: Any, a: Tensor, g: Tensor) -> Tensor:
 
 
 def _squared_conv(layer: Any, a: Tensor, g: Tensor) -> Grads:
-    """A batch is taken in pieces, so that unfolded inputs stay in cache and memory stays bounded."""
+    """Works on pieces of the batch, so that unfolded inputs fit into the cache and memory is bounded."""
     by_row = layer.stride[0] == 1 and g.ndim == 4
     taps = layer.kernel_size[-1] if by_row else layer.weight[0, 0].numel()
     each = a.shape[1] * taps * g[0, 0].numel()
@@ -179,9 +179,9 @@ def _add_unfolded(layer: Any, a: Tensor, g: Tensor, weight: Tensor) -> None:
 
 
 def _add_by_row(layer: Any, a: Tensor, g: Tensor, weight: Tensor) -> None:
-    """At vertical stride 1 only the columns are unfolded: the i-th row of the kernel then sees the
-    same matrix shifted by whole rows, which is a view. A third of the copying for a 3x3 kernel.
-    The output gradient is transposed once, since the product is twice as fast that way round."""
+    """At vertical stride 1 only columns are unfolded: row i of the kernel then sees the same matrix shifted
+    by whole rows, which is a view. That is a third of the copying for a 3x3 kernel. The output gradient
+    is transposed once, since the product is twice as fast that way."""
     batch, groups, (height, width) = len(a), layer.groups, g.shape[2:]
     a = padded(layer, a)
     columns = _windows(a, 3, width, layer.kernel_size[1], layer.stride[1], layer.dilation[1])

@@ -1,4 +1,4 @@
-"""Ways to solve with a curvature that is never formed. Each converges, by its own residual, or raises."""
+"""Ways to solve with a curvature that is never formed. Each converges to its tolerance or raises NotConverged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def norm(vector: Params) -> float:
 
 
 def largest(precision: ImplicitPrecision, steps: int = 12) -> float:
-    """The largest eigenvalue, a little below it: power iteration from the direction of the diagonal."""
+    """The largest eigenvalue, slightly underestimated, by power iteration from the direction of the diagonal."""
     v, value = precision.diagonal, 0.0
     for _ in range(steps):
         size = norm(v)
@@ -54,26 +54,26 @@ class Solver(Measure, ABC):
 
 @dataclass(frozen=True)
 class CG(Solver):
-    """Conjugate gradients: matrix-free, for models of any size; each step is one pass over the data."""
+    """Conjugate gradients, for models of any size; each step is one pass over the data."""
 
     def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
         """Preconditioned by the diagonal."""
         scale = {k: d + max(precision.lift, 1e-12) for k, d in precision.diagonal.items()}
-        found, residual, start = zeros_like(vector), vector, norm(vector)
+        solution, residual, start = zeros_like(vector), vector, norm(vector)
         if start == 0:
-            return found
+            return solution
         z = {k: residual[k] / scale[k] for k in scale}
         direction, rz = z, dot(residual, z)
         left = start
         for _ in range(self.steps):
             image = precision.lifted(direction)
             step = rz / dot(direction, image)
-            found, residual = plus(found, direction, step), plus(residual, image, -step)
+            solution, residual = plus(solution, direction, step), plus(residual, image, -step)
             left = norm(residual)
             if not left < float("inf"):
                 break
             if left <= self.tolerance * start:
-                return found
+                return solution
             z = {k: residual[k] / scale[k] for k in scale}
             rz, old = dot(residual, z), rz
             direction = plus(z, direction, rz / old)
@@ -91,21 +91,21 @@ class GD(Solver):
 
     def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
         start = norm(vector)
-        found, residual = zeros_like(vector), vector
+        solution, residual = zeros_like(vector), vector
         if start == 0:
-            return found
+            return solution
         top = 1.05 * largest(precision)
         left = start
         for _ in range(self.steps):
-            ahead = plus(found, residual, 1 / top)
+            ahead = plus(solution, residual, 1 / top)
             image = plus(vector, precision.lifted(ahead), -1.0)
             now = norm(image)
-            if not now <= 1.001 * left:  # λ_max was estimated from below
+            if not now <= 1.001 * left:  # λ_max was underestimated
                 top *= 2
                 continue
-            found, residual, left = ahead, image, now
+            solution, residual, left = ahead, image, now
             if left <= self.tolerance * start:
-                return found
+                return solution
         raise _stopped("gradient descent", left / start, self.tolerance, self.steps)
 
 
@@ -113,10 +113,10 @@ class GD(Solver):
 class LiSSA(Solver):
     """v ← g + v − P_b v / s on random batches b, whose mean tends to s P⁻¹ g (Agarwal et al. 2016).
 
-    The scale s must exceed the largest curvature of every batch or the recursion explodes. It is
-    measured, not asked for, and doubled whenever an iterate leaves the ball the recursion cannot
-    leave. The mean of the later half of the iterates is returned once its residual over all of the
-    data is below `tolerance`; it is looked at whenever the number of steps has doubled.
+    The scale s must exceed the largest curvature of every batch, or the recursion diverges. It is
+    measured, and doubled whenever an iterate is larger than a converging recursion can get. The mean of
+    the later half of the iterates is returned once its residual over all data is below `tolerance`,
+    which is checked whenever the number of steps has doubled.
     """
 
     tolerance: float = 0.05
@@ -137,18 +137,18 @@ class LiSSA(Solver):
         scale = 1.1 * max(largest(p, 5) for p in (precision, *probes))
         left = float("inf")
         for _ in range(6):  # scales to try
-            found, left = self._recursion(precision, vector, scale, noise)
-            if found is not None:
-                return found
+            solution, left = self._recursion(precision, vector, scale, noise)
+            if solution is not None:
+                return solution
             if left < float("inf"):
                 break
             scale *= 2
-        raise _stopped("the stochastic recursion (LiSSA)", left, self.tolerance, self.steps)
+        raise _stopped("LiSSA", left, self.tolerance, self.steps)
 
     def _recursion(
         self, precision: ImplicitPrecision, vector: Params, scale: float, noise: torch.Generator
     ) -> tuple[Params | None, float]:
-        """The solution if it converged, and how far it is; infinitely far when it exploded."""
+        """The solution if it converged, and its residual, which is infinite if it diverged."""
         start = norm(vector)
         ball = 2 * start * scale / precision.lift if precision.lift > 0 else float("inf")
         v, mean, look, left = vector, zeros_like(vector), 64, 1.0
@@ -160,18 +160,18 @@ class LiSSA(Solver):
             if t % 16 == 0 and not norm(v) <= ball:
                 return None, float("inf")
             if t in (look, self.steps):
-                found = scaled(mean, 1 / scale)
-                left = norm(plus(vector, precision.lifted(found), -1.0)) / start
+                solution = scaled(mean, 1 / scale)
+                left = norm(plus(vector, precision.lifted(solution), -1.0)) / start
                 if not left < 1e3:
                     return None, float("inf")
                 if left <= self.tolerance:
-                    return found, left
+                    return solution, left
                 look, mean = 2 * look, zeros_like(vector)
         return None, left
 
 
 def _stopped(what: str, left: float, tolerance: float, steps: int) -> NotConverged:
     return NotConverged(
-        f"{what} stopped at {left:.1e} of the start, wanted {tolerance:.0e}; after {steps} steps; "
+        f"{what} did not converge in {steps} steps: the residual is {left:.1e} of its start, above {tolerance:.0e}; "
         "raise the damping or the number of steps"
     )

@@ -1,4 +1,4 @@
-"""Examples and where they come from."""
+"""Examples: a file, a folder or what the caller passes comes in; examples with stable ids go out."""
 
 from amends.data.corruptions import flip_labels
 from amends.data.digits import digits

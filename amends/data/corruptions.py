@@ -1,4 +1,4 @@
-"""Known damage to a data set: each returns the data and the truth about what was changed."""
+"""Known damage to a data set: the damaged data, and what was changed in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def flip_labels(y: np.ndarray, confusion: Mapping[tuple[int, int], float], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Labels with a share of class a called b for every (a, b), and a mask of those changed."""
+    """Labels where, for every (a, b), a share of class a is called b, and a mask of those changed."""
     rng = np.random.default_rng(seed)
     flipped, draw = np.array(y), rng.random(len(y))
     for source in sorted({a for a, _ in confusion}):

@@ -1,4 +1,4 @@
-"""Labelled examples with stable ids: whatever is done to them, scores find their way back."""
+"""Labelled examples with stable ids, so that scores find their way back whatever is done to the examples."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["Examples", "Inputs", "each", "examples", "leaves"]
 class Examples:
     """Inputs (shared, addressed by `rows`), targets and ids, in one order.
 
-    An id is unique over all the sets of one repair: the same example has the same id wherever it
-    turns up, so that evidence can be cancelled before anything is computed. The user's own `columns`
-    and the `training` view are addressed by `rows` like the inputs.
+    An id is unique over all the sets of one repair, and the same example has the same id in each of
+    them, so that evidence can be cancelled before anything is computed. The user's own `columns` and
+    the `training` view are addressed by `rows` like the inputs.
     """
 
     x: Inputs
@@ -42,7 +42,7 @@ class Examples:
         return len(self.rows)
 
     def __getitem__(self, positions: Any) -> Examples:
-        """Some of them, without copying the inputs. Takes a slice, a mask or integer positions."""
+        """Some of them, by a slice, a mask or integer positions. The inputs are not copied."""
         at = np.arange(len(self))[positions]
         where = torch.as_tensor(at)
         return replace(
@@ -59,12 +59,12 @@ class Examples:
         return {name: values[at] for name, values in self.columns.items()}
 
     def names(self) -> np.ndarray | None:
-        """What the user knows each of them under: the column `id`, or `path` where there is none."""
+        """The user's own names of the examples: the column `id`, or `path` where there is none."""
         own = self.own()
         return own.get("id", own.get("path"))
 
     def anew(self, seed: int) -> Examples:
-        """With inputs drawn from the training view, where there is one; targets stay what they are here."""
+        """With inputs drawn from the training view, where there is one; the targets stay."""
         if self.training is None:
             return self
         x = self.training.read(self.x, self.rows, seed, self.name)
@@ -77,11 +77,11 @@ class Examples:
         return replace(self, x=each(self.x, lambda t: t.to(device)), rows=self.rows.to(device), y=self.y.to(device))
 
     def __add__(self, other: Examples) -> Examples:
-        """End to end. Of two sets with inputs of their own the columns are left behind."""
+        """One after the other. If the two do not share their inputs, the columns are dropped."""
         if self.y.ndim != other.y.ndim:
             raise BadInput(
-                f"labels of {self.name} and {other.name} are of two kinds; {other.name}; "
-                "give both as class indices, or both as probabilities"
+                f"the labels of {self.name} and {other.name} are of two kinds; "
+                "pass both as class indices, or both as probabilities"
             )
         y, ids = torch.cat([self.y, other.y]), np.concatenate([self.ids, other.ids])
         name = self.name if self.name == other.name else f"{self.name} + {other.name}"
@@ -103,22 +103,22 @@ def examples(data: Any, name: str, *, accepts: set[str] | None = None) -> Exampl
     """Examples from Records, a torch Dataset of (x, y), a pair of tensors or arrays, named columns, or
     two views of one set.
 
-    Of named columns those that `accepts` knows are inputs, or all that hold numbers; the others are the
-    user's own. Checked here, so that nobody computes on them: lengths agree, nothing is NaN or infinite.
+    Named columns are inputs if they are in `accepts`, or else if they hold numbers; the others are the
+    user's own. Lengths that disagree, NaN and infinity are refused here, before anything is computed.
     """
     if isinstance(data, Examples):
         return data
-    found = records(data, name, accepts or set())
-    x, y = found.x, found.y if found.y.is_floating_point() else found.y.long()
+    given = records(data, name, accepts or set())
+    x, y = given.x, given.y if given.y.is_floating_point() else given.y.long()
     n = len(y)
     if n == 0:
-        raise BadInput(f"no examples; {name}; give at least one")
+        raise BadInput(f"{name} has no examples; pass at least one")
     for leaf in [*leaves(x), y]:
         if leaf.is_floating_point() and not leaf.isfinite().all():
             i = int((~leaf.isfinite()).reshape(n, -1).any(1).nonzero()[0])
-            raise BadInput(f"NaN or infinity in an example; {name}[{i}]; drop it or fill it in")
+            raise BadInput(f"{name}[{i}] holds NaN or infinity; drop it or fill it in")
     first = zlib.crc32(name.encode()) << 31
     return Examples(
-        x, torch.arange(n), y, first + np.arange(n, dtype=np.int64), name, found.columns, found.classes, found.features,
-        None if found.training is None else Training.of(found.training, n),
+        x, torch.arange(n), y, first + np.arange(n, dtype=np.int64), name, given.columns, given.classes, given.features,
+        None if given.training is None else Training.of(given.training, n),
     )  # fmt: skip

@@ -1,7 +1,6 @@
-"""Some examples out of a set: by position, by mask, by the ids the user knows them under, or from a list in a file.
+"""Some examples out of a set: by position, by mask, by the user's own ids, or from a list in a file.
 
-Failures may come as a set of their own; these are for those who have an evaluation set and know which
-of it the model got wrong.
+For users who have an evaluation set and know which of its examples the model got wrong.
 """
 
 from __future__ import annotations
@@ -13,50 +12,55 @@ from typing import Any
 import numpy as np
 
 from amends.data.records import Records
-from amends.errors import BadInput, first_line, nearest
+from amends.errors import BadInput, first_line, kind_of, nearest
 
 
 def select(records: Records, which: Any) -> Records:
-    """Those of the records that are asked for, in the order asked for.
+    """The chosen records, in the order in which they are chosen.
 
-    `which` holds whole numbers (positions), a mask of true and false, or texts (ids, looked up in the
-    column `id`, or `path` where there is none); or is the path of a CSV file with a column `id` or `index`.
+    `which` is a list of positions, a mask, a list of ids as text (looked up in the column `id`, or in
+    `path` where there is none), or the path of a CSV file with a column `id` or `index`.
     """
     if not isinstance(records, Records):
-        raise BadInput(f"a {type(records).__name__} in place of records; select; pass what amends.data.read returns")
+        raise BadInput(f"select takes records, got {kind_of(records)}; pass what amends.data.read returns")
     return records[positions(records, which)]
 
 
 def positions(records: Records, which: Any, where: str = "select") -> np.ndarray:
-    """Where those that are asked for stand, as `select` takes them; `where` is what an error names."""
+    """The positions of the chosen records; `which` as for `select`, and `where` as an error names it."""
     if isinstance(which, str | Path):
         return _listed(records, Path(which))
     array = np.asarray(which)
     if array.ndim != 1 or not len(array):
-        raise BadInput(f"nothing is chosen, shape {list(array.shape)}; {where}; give a row of positions, ids or a mask")
+        what = f"the choice has shape {list(array.shape)}" if array.size else "no examples are chosen"
+        raise BadInput(f"{what}; {where}; give a list of positions or ids, or a mask")
     if array.dtype.kind in "USO" and all(isinstance(v, str) for v in array):
-        return _found(records, array, where)
+        return _by_id(records, array, where)
     if array.dtype == bool:
         if len(array) != len(records) or not array.any():
             raise BadInput(
-                f"a mask of {len(array)} with {array.sum()} true, over {len(records)} examples; {where}; "
-                "give one entry for each, and one or more that are true"
+                f"the mask has {len(array)} entries, {array.sum()} of them true, for {len(records)} examples; {where}; "
+                "give one entry per example, at least one of them true"
             )
         return np.flatnonzero(array)
     if array.dtype.kind not in "iu":
-        raise BadInput(f"the choice holds {array.dtype}; {where}; give whole numbers, ids as text, or a mask")
+        raise BadInput(
+            f"the choice holds {array.dtype}; {where}; give positions as whole numbers, ids as text, or a mask"
+        )
     outside = array[(array < 0) | (array >= len(records))]
     if len(outside):
-        raise BadInput(f"position {outside[0]}, but there are {len(records)} examples; {where}; count from 0")
+        raise BadInput(f"position {outside[0]} is chosen, but there are {len(records)} examples; {where}; count from 0")
     _once(array.tolist(), "position", where)
     return array.astype(np.int64)
 
 
-def _found(records: Records, ids: np.ndarray, where: str) -> np.ndarray:
-    """Where the ids stand. They are compared as text, for files do not tell 7 from "7"."""
+def _by_id(records: Records, ids: np.ndarray, where: str) -> np.ndarray:
+    """The positions of the ids, compared as text: a CSV does not tell 7 from "7"."""
     column = next((c for c in ("id", "path") if c in records.columns), None)
     if column is None:
-        raise BadInput(f"the examples have no ids; {records.where or 'records'}; name the column of ids with id")
+        raise BadInput(
+            f"the examples have no ids; {records.where or 'records'}; name the column that holds them with id"
+        )
     known = [str(v) for v in records.columns[column]]
     place, times = {name: i for i, name in enumerate(known)}, Counter(known)
     wanted = [str(v) for v in ids]
@@ -78,13 +82,15 @@ def _once(values: list[Any], what: str, where: str) -> None:
 
 
 def _listed(records: Records, path: Path) -> np.ndarray:
-    """Positions from a file; ids count where the records have them."""
+    """Positions from a file: by its ids where the records have ids, otherwise by its indices."""
     import pandas as pd
 
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (ValueError, OSError) as e:
-        raise BadInput(f"the list cannot be read ({first_line(e)}); {path}; give a CSV with id or index") from e
+        raise BadInput(
+            f"the list cannot be read ({first_line(e)}); {path}; give a CSV file with a column id or index"
+        ) from e
     has_ids = "id" in records.columns or "path" in records.columns
     column = next((c for c in (("id", "index") if has_ids else ("index", "id")) if c in table.columns), None)
     if column is None:
@@ -94,5 +100,5 @@ def _listed(records: Records, path: Path) -> np.ndarray:
         return positions(records, values.astype(object), str(path))
     if not all(v.isdigit() for v in values):
         bad = next(i for i, v in enumerate(values) if not v.isdigit())
-        raise BadInput(f"index {values[bad]!r} is no position; {path} row {bad}; give whole numbers from 0")
+        raise BadInput(f"index {values[bad]!r} is not a position; {path} row {bad}; give whole numbers from 0")
     return positions(records, values.astype(np.int64), str(path))

@@ -1,4 +1,4 @@
-"""From what a caller passes in Python to Records: Datasets, arrays, tables, Hugging Face datasets."""
+"""From what a caller passes in Python (Datasets, arrays, tables, Hugging Face datasets) to Records."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from torch import Tensor
 from amends.data.inputs import Inputs, stacked
 from amends.data.records import Records
 from amends.data.views import LABELS, Views, input_of, same, seeded, unsteady
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, kind_of
 
-IDS = ("id", "idx", "index")  # numbers that name an example; never an input unless the model asks for it
+IDS = ("id", "idx", "index")  # columns that name an example: no inputs unless the model asks for them
 ONCE = ("failures", "remaining")  # what will judge a repair is read once, when it is split and checked
 
 
 def records(data: Any, name: str, accepts: set[str]) -> Records:
-    """Records of a set; of named columns those that `accepts` knows are inputs, or all that hold numbers.
+    """Records of a set. Named columns are inputs if they are in `accepts`, or else if they hold numbers.
 
-    A set that gives the same example differently each time is warned about.
+    Warns if the set returns the same example differently each time.
     """
     if isinstance(data, Records):
         return data
@@ -43,27 +43,27 @@ def records(data: Any, name: str, accepts: set[str]) -> Records:
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
         return _items(data, name, accepts)
     raise BadInput(
-        f"cannot read a {type(data).__name__}; {name}; "
-        "give a Dataset of (x, y), a pair of tensors or arrays, or a dataset with named columns"
+        f"{name} is {kind_of(data)}, which cannot be read as examples; "
+        "pass a Dataset of (x, y), a pair of tensors or arrays, or a table with named columns"
     )
 
 
 def _viewed(data: Views, name: str, accepts: set[str]) -> Records:
-    found = records(data.scoring, name, accepts)
+    scoring = records(data.scoring, name, accepts)
     if not (hasattr(data.training, "__getitem__") and hasattr(data.training, "__len__")):
-        raise BadInput(f"the training view is a {type(data.training).__name__}; {name}; give a Dataset of (x, y)")
-    found = replace(found, training=data.training)
-    for i in sorted({0, len(found) - 1} if len(found) else ()):
+        raise BadInput(f"the training view of {name} is {kind_of(data.training)}; pass a Dataset of (x, y)")
+    both = replace(scoring, training=data.training)
+    for i in sorted({0, len(both) - 1} if len(both) else ()):
         with seeded(0):
             item = data.training[i]
-        input_of(item, found.x)
+        input_of(item, both.x)
         label = next((item[k] for k in LABELS if k in item), None) if isinstance(item, Mapping) else item[1]
-        if label is not None and not same(np.asarray(label, dtype=float), found.y[i].double()):
+        if label is not None and not same(np.asarray(label, dtype=float), both.y[i].double()):
             raise BadInput(
-                f"example {i} is labelled {label} for training and {found.y[i].tolist()} for scoring; {name}; "
-                "give two views of the same examples, in the same order"
+                f"{name}[{i}] has label {label} in the training view and {both.y[i].tolist()} in the scoring view; "
+                "pass two views of the same examples, in the same order"
             )
-    return found
+    return both
 
 
 def _items(data: Any, name: str, accepts: set[str]) -> Records:
@@ -72,16 +72,16 @@ def _items(data: Any, name: str, accepts: set[str]) -> Records:
         return Records(torch.zeros(0), torch.zeros(0, dtype=torch.long))
     if name not in ONCE and unsteady(items.__getitem__, data.__getitem__, len(items)):
         warnings.warn(
-            f"{name} gives the same example differently each time it is read, so scores would be those of one frozen "
-            "draw; pass amends.data.views(scoring, training) with a set without randomness for scoring, "
-            "and augmentation stays for fine-tuning",
+            f"{name} returns the same example differently each time, so all scores would come from one random draw; "
+            "pass amends.data.views(scoring, training), with a set without randomness for scoring; "
+            "this one is then used for fine-tuning",
             stacklevel=9,
         )
     if isinstance(items[0], Mapping):
         merged = {str(k): [item[k] for item in items] for k in items[0]}
         return _columns(merged, list(merged), name, accepts)
     if not (isinstance(items[0], tuple | list) and len(items[0]) == 2):
-        raise BadInput(f"an item is {type(items[0]).__name__}, expected (x, y); {name}[0]; return a pair")
+        raise BadInput(f"{name}[0] is {kind_of(items[0])}, expected (x, y); return a pair")
     return _checked(stacked([x for x, _ in items], name), _tensor([_scalar(y) for _, y in items], name), name)
 
 
@@ -89,16 +89,16 @@ def _checked(x: Inputs, y: Tensor, name: str, **more: Any) -> Records:
     try:
         return Records(x, y, where=name, **more)
     except TypeError as e:  # a single number has no length
-        raise BadInput(f"one label per input is needed ({first_line(e)}); {name}; give arrays") from e
+        raise BadInput(f"{name} needs one label per input ({first_line(e)}); pass arrays of the same length") from e
 
 
 def _is_example(first: Any) -> bool:
-    """Whether a two-item list is a list of two (x, y) examples rather than the pair (xs, ys)."""
+    """Whether a list of two is two examples (x, y), and not the pair (xs, ys); `first` is its first item."""
     return isinstance(first, tuple) and len(first) == 2 and np.ndim(_scalar(first[1])) == 0
 
 
 def _is_transformed(data: Any) -> bool:
-    """Whether a Hugging Face dataset makes its inputs while an item is read (`set_transform`)."""
+    """Whether a Hugging Face dataset makes its inputs when an item is read (`set_transform`)."""
     kind = getattr(data, "format", None)
     return isinstance(kind, Mapping) and kind.get("type") == "custom"
 
@@ -110,13 +110,13 @@ def _scalar(y: Any) -> Any:
 def _columns(data: Any, names: Sequence[Any], name: str, accepts: set[str]) -> Records:
     label = next((c for c in LABELS if c in names), None)
     if label is None:
-        raise BadInput(f"no label column among {_list(names)}; {name}; name it one of {', '.join(LABELS)}")
+        raise BadInput(f"{name} has no label column among {_list(names)}; name it one of {', '.join(LABELS)}")
     rest = [c for c in names if c != label]
     by_name = [c for c in rest if c in accepts]
     chosen = by_name or _of_numbers(data, rest)
     inputs = {str(c): _tensor(_column(data, c), f"{name}.{c}") for c in chosen}
     if not inputs:
-        raise BadInput(f"no column of numbers among {_list(rest)}; {name}; tokenise or encode the inputs first")
+        raise BadInput(f"{name} has no column of numbers among {_list(rest)}; tokenise or encode the inputs first")
     own = _readable(data, [c for c in rest if c not in chosen])
     y, classes = _labels(data, label, name)
     if by_name:
@@ -143,7 +143,7 @@ def _list(names: Sequence[Any]) -> str:
 
 
 def _labels(data: Any, label: str, name: str) -> tuple[Tensor, tuple[str, ...]]:
-    """Targets, and the names of the classes where the column knows them."""
+    """Targets, and the names of the classes where the column has them."""
     values = data[label]
     features = getattr(data, "features", None)
     named = getattr(features[label], "names", None) if isinstance(features, Mapping) and label in features else None
@@ -154,7 +154,7 @@ def _labels(data: Any, label: str, name: str) -> tuple[Tensor, tuple[str, ...]]:
 
 
 def _is_media(data: Any, name: str) -> bool:
-    """Whether a column of a Hugging Face dataset would be decoded when it is looked at."""
+    """Whether a column of a Hugging Face dataset holds media, which reading would decode."""
     features = getattr(data, "features", None)
     return isinstance(features, Mapping) and type(features.get(name)).__name__ in ("Image", "Audio", "Video")
 
@@ -180,7 +180,7 @@ def _readable(data: Any, names: Sequence[Any]) -> dict[str, np.ndarray]:
 
 
 def _own(values: Any) -> np.ndarray | None:
-    """A column for a person to read: one text, number or date a row; None where it is something else."""
+    """A column for a person to read: a text, number or date per row; None where it holds anything else."""
     if isinstance(values, Tensor):
         return values.cpu().numpy() if values.ndim == 1 else None
     entries = values.tolist() if hasattr(values, "tolist") else list(values)
@@ -214,7 +214,5 @@ def _tensor(values: Any, name: str) -> Tensor:
         if values.ndim == 0:
             raise ValueError("it is a single number")
     except (TypeError, ValueError, RuntimeError) as e:
-        raise BadInput(
-            f"cannot be read as an array of numbers ({first_line(e)}); {name}; give tensors or arrays"
-        ) from e
+        raise BadInput(f"{name} cannot be read as an array of numbers ({first_line(e)}); pass tensors or arrays") from e
     return values.detach()

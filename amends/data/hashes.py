@@ -1,4 +1,4 @@
-"""What tells one set of examples or weights from another."""
+"""Hashes that tell one set of examples, or one set of weights, from another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model takes: a tensor, a tuple or a dict of tensors, one entry an example in each."""
+"""What a model takes: a tensor, a tuple or a dict of tensors, each with one row per example."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Inputs = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 
 
 def leaves(x: Inputs) -> list[Tensor]:
-    """The tensors of an input, whatever holds them."""
+    """The tensors of an input, as a list."""
     if isinstance(x, dict):
         return list(x.values())
     return list(x) if isinstance(x, tuple) else [x]
@@ -28,7 +28,7 @@ def each(x: Inputs, f: Any) -> Any:
 
 
 def joined(parts: Sequence[Inputs]) -> Inputs:
-    """Several inputs of one kind, end to end."""
+    """Several inputs of one kind, one after the other."""
     first = parts[0]
     if isinstance(first, dict):
         return {k: torch.cat([p[k] for p in parts if isinstance(p, dict)]) for k in first}
@@ -38,7 +38,7 @@ def joined(parts: Sequence[Inputs]) -> Inputs:
 
 
 def stacked(items: Sequence[Any], name: str) -> Inputs:
-    """Single inputs as one; they must agree in shape."""
+    """The inputs of single examples as one batch; they must have the same shape."""
     first = items[0]
     try:
         if isinstance(first, Mapping):
@@ -47,4 +47,4 @@ def stacked(items: Sequence[Any], name: str) -> Inputs:
             return tuple(torch.stack([torch.as_tensor(item[j]) for item in items]) for j in range(len(first)))
         return torch.stack([torch.as_tensor(item) for item in items])
     except (RuntimeError, TypeError, ValueError, KeyError, IndexError) as e:
-        raise BadInput(f"inputs cannot be stacked ({first_line(e)}); {name}; give inputs of one shape") from e
+        raise BadInput(f"the inputs of {name} cannot be stacked ({first_line(e)}); give inputs of one shape") from e

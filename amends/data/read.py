@@ -71,7 +71,7 @@ def _warn_of_randomness(source: Source, x: Inputs) -> None:
 
     if unsteady(first, lambda i: source.one(i, source.transform), len(source)):
         warnings.warn(
-            "transform makes something else of the same example each time, so scores would be those of one frozen draw "
-            f"of {source.raw.where}; give a transform without randomness, and this one as augment, for fine-tuning",
+            f"transform returns the same example of {source.raw.where} differently each time, so all scores would come "
+            "from one random draw; give a transform without randomness, and this one as augment, for fine-tuning",
             stacklevel=3,
         )

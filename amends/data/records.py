@@ -17,13 +17,13 @@ from amends.errors import BadInput
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Labelled examples as they were read: what the model takes, and what a person wants to see of them.
+    """Labelled examples as they were read: what the model takes, and what a person wants to see.
 
     `x` is ready for the model. `y` holds class indices (long), real targets (float), rows of 0 and 1
-    (float) or token targets (long, -100 = none). `columns` are the user's own, one entry a row; a column
-    `id` names the examples in every table. `classes` are names by index and `features` names of the
-    columns of `x`, where they are known. `training` is a view with augmentation, for fine-tuning alone:
-    its item i is (x, y), read anew each time. `where` is the file or folder it came from.
+    (float) or token targets (long, -100 = none). `columns` are the user's own, with one entry per example;
+    a column `id` names the examples in every table. `classes` are the names of the classes and `features`
+    those of the columns of `x`, where they are known. `training` is a view with augmentation, for fine-tuning
+    alone: its item i is (x, y), and is read anew each time. `where` is the file or folder they came from.
     """
 
     x: Inputs
@@ -35,24 +35,26 @@ class Records:
     where: str = ""
 
     def __post_init__(self) -> None:
-        where, n = self.where or "records", len(self.y)
+        where, n = self.where or "the set", len(self.y)
         for leaf in leaves(self.x):
             if len(leaf) != n:
-                raise BadInput(f"{len(leaf)} inputs but {n} labels; {where}; give one label per input")
+                raise BadInput(f"{where} has {len(leaf)} inputs but {n} labels; give one label per input")
         for name, values in self.columns.items():
             if len(values) != n:
-                raise BadInput(f"{len(values)} entries but {n} labels; {where}, column {name}; give one entry a row")
+                raise BadInput(
+                    f"column {name} of {where} has {len(values)} entries but {n} labels; give one entry per example"
+                )
         if self.training is not None and len(self.training) != n:
             raise BadInput(
-                f"the training view has {len(self.training)} examples, the scoring view {n}; {where}; "
-                "give two views of the same examples, in the same order"
+                f"the training view of {where} has {len(self.training)} examples, but the scoring view has {n}; "
+                "pass two views of the same examples, in the same order"
             )
 
     def __len__(self) -> int:
         return len(self.y)
 
     def __getitem__(self, positions: Any) -> Records:
-        """Some of them, in the order asked for: a slice, a mask or integer positions."""
+        """Some of them, by a slice, a mask or integer positions, in that order."""
         at = np.arange(len(self))[positions]
         rows = torch.as_tensor(at)
         return replace(

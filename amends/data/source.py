@@ -1,4 +1,4 @@
-"""Raw inputs, and how they become what a model takes: transformed or encoded, normalised, augmented."""
+"""Raw inputs and how they become what a model takes: transformed or encoded, normalised, augmented."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch import Tensor
 from amends.data.formats.pictures import Pictures
 from amends.data.formats.raw import IMAGE, TEXT, Raw
 from amends.data.inputs import Inputs, each, leaves, stacked
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, kind_of
 
-BLOCK = 4096  # images made into numbers at once
+BLOCK = 4096  # images turned into floats at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,19 +30,21 @@ class Normal:
         if mean is None and std is None:
             return None
         if encode is not None or raw.kind == TEXT:
-            raise BadInput(f"mean and std are for images and rows as they are; {raw.where}; leave them to the encoder")
+            raise BadInput(f"mean and std cannot be used with an encoder or with text; {raw.where}; leave them out")
         pair = [torch.as_tensor(v, dtype=torch.get_default_dtype()).reshape(-1)
                 for v in (0.0 if mean is None else mean, 1.0 if std is None else std)]  # fmt: skip
         if not bool((pair[1] > 0).all()) or not all(bool(p.isfinite().all()) for p in pair):
-            raise BadInput(f"mean is {mean}, std is {std}; {raw.where}; give numbers, and a std above 0")
+            raise BadInput(f"mean is {mean} and std is {std}; {raw.where}; give numbers, and a std above 0")
         return cls(*pair)
 
     def __call__(self, x: Tensor, where: str) -> Tensor:
-        """Of several examples; channels or columns come second."""
+        """x holds several examples; channels or columns are its second axis."""
         for given in (self.mean, self.std):
             if x.ndim < 2 or len(given) not in (1, x.shape[1]):
                 shape = list(x.shape[1:])
-                raise BadInput(f"mean or std has {len(given)} numbers for inputs {shape}; {where}; give one a channel")
+                raise BadInput(
+                    f"mean or std has {len(given)} numbers for inputs {shape}; {where}; give one per channel"
+                )
         shape = (1, -1, *[1] * (x.ndim - 2))
         return (x - self.mean.reshape(shape)) / self.std.reshape(shape)
 
@@ -64,7 +66,7 @@ class Source:
         if self.encode is not None:
             return self.encoded([self.inputs[i] for i in range(len(self))])
         if self.raw.kind == TEXT and self.transform is None:
-            raise BadInput(f"text is no input for a model; {self.raw.where}; give encode, a tokenizer for example")
+            raise BadInput(f"a model cannot take text; {self.raw.where}; give encode, a tokenizer for example")
         if self.transform is None and isinstance(self.inputs, Tensor):
             return self.inputs if self.normal is None else self.normal(self.inputs, self.raw.where)
         if self.transform is None and self.inputs.together:
@@ -77,24 +79,26 @@ class Source:
         return torch.cat(parts if self.normal is None else [self.normal(part, self.raw.where) for part in parts])
 
     def one(self, i: int, change: Callable[[Any], Any] | None) -> Any:
-        """Example i after a transform or an augmentation."""
+        """Example i after `change`, a transform or an augmentation."""
         given = self.inputs[i]
         if change is not None:
             given = self._changed(change, given, i)
             given = torch.as_tensor(given) if isinstance(given, np.ndarray) else given
             if not isinstance(given, Tensor | Mapping | tuple):
-                raise BadInput(f"a transform gives a {type(given).__name__}; {self.raw.at(i)}; give tensors")
+                raise BadInput(f"the transform returns {kind_of(given)}; {self.raw.at(i)}; return a tensor")
         if self.normal is None:
             return given
         if not isinstance(given, Tensor) or given.ndim == 0:
-            raise BadInput(f"mean and std cannot be used on a {type(given).__name__}; {self.raw.at(i)}; leave them out")
+            raise BadInput(f"mean and std cannot be used on {kind_of(given)}; {self.raw.at(i)}; leave them out")
         return self.normal(given[None], self.raw.at(i))[0]
 
     def _changed(self, change: Callable[[Any], Any], given: Any, i: int) -> Any:
         try:
             return change(given)
         except Exception as e:
-            raise BadInput(f"the transform fails ({first_line(e)}); {self.raw.at(i)}; mend it") from e
+            raise BadInput(
+                f"the transform raised {type(e).__name__} ({first_line(e)}); {self.raw.at(i)}; correct it"
+            ) from e
 
     def augmented(self, positions: np.ndarray, augment: Callable[[Any], Any]) -> Inputs:
         if self.encode is None:
@@ -104,18 +108,22 @@ class Source:
     def encoded(self, given: list[Any]) -> Inputs:
         assert self.encode is not None
         try:
-            found = self.encode(given)
-            if isinstance(found, Mapping):
-                x: Inputs = {str(k): _tensor(v) for k, v in found.items()}
+            out = self.encode(given)
+            if isinstance(out, Mapping):
+                x: Inputs = {str(k): _tensor(v) for k, v in out.items()}
             else:
-                x = tuple(map(_tensor, found)) if isinstance(found, tuple) else _tensor(found)
+                x = tuple(map(_tensor, out)) if isinstance(out, tuple) else _tensor(out)
         except BadInput:
             raise
         except Exception as e:
-            raise BadInput(f"encoding fails ({first_line(e)}); {self.raw.where}; pad and cut to one length") from e
+            raise BadInput(
+                f"encode raised {type(e).__name__} ({first_line(e)}); {self.raw.where}; return arrays of one length"
+            ) from e
         for leaf in leaves(x):
             if len(leaf) != len(given):
-                raise BadInput(f"{len(given)} inputs were encoded to {len(leaf)}; {self.raw.where}; give one for each")
+                raise BadInput(
+                    f"encode returns {len(leaf)} rows for {len(given)} inputs; {self.raw.where}; return one per input"
+                )
         return x
 
 
@@ -126,7 +134,7 @@ def inputs_of(raw: Raw, size: Any, gray: bool) -> Any:
             raise BadInput(f"size is {size!r}; {raw.where}; give a height and a width of 1 or more")
         return Pictures(raw, pair, gray)
     if size is not None or gray:
-        raise BadInput(f"{'size' if size is not None else 'gray'} is for images; {raw.where}; leave it out")
+        raise BadInput(f"{'size' if size is not None else 'gray'} is for images only; {raw.where}; leave it out")
     if raw.kind == TEXT:
         return raw.inputs
     return torch.as_tensor(np.asarray(raw.inputs)).to(torch.get_default_dtype())
@@ -137,7 +145,7 @@ def _tensor(values: Any) -> Tensor:
 
 
 def _filled(items: Iterator[Any], raw: Raw) -> Inputs:
-    """Inputs of one shape in one tensor, written as they come: a large set is in memory once."""
+    """Inputs of one shape in one tensor, written as they come, so that a large set is in memory once."""
     first = next(items)
     if not isinstance(first, Tensor):
         return stacked([first, *items], raw.where)
@@ -146,15 +154,15 @@ def _filled(items: Iterator[Any], raw: Raw) -> Inputs:
     for i, item in enumerate(items, 1):
         if not isinstance(item, Tensor) or item.shape != first.shape:
             shapes = f"{list(first.shape)} and {list(item.shape) if isinstance(item, Tensor) else type(item).__name__}"
-            fix = "give size" if raw.kind == IMAGE else "let transform give one shape"
-            raise BadInput(f"inputs of two shapes, {shapes}; {raw.at(i)}; {fix}")
+            fix = "give size" if raw.kind == IMAGE else "let the transform return one shape"
+            raise BadInput(f"the inputs have two shapes, {shapes}; {raw.at(i)}; {fix}")
         x[i] = item
     return x
 
 
 @dataclass(frozen=True, eq=False)
 class Augmented:
-    """The examples of a source with augmentation: item i is (x, y), read anew each time."""
+    """The examples of a source with augmentation: item i is (x, y), and is read anew each time."""
 
     source: Source
     augment: Callable[[Any], Any]

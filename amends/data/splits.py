@@ -1,4 +1,4 @@
-"""Random splits that keep every group in proportion."""
+"""Random splits that keep the proportions of groups."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 
 
 def split(groups: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of two parts, the second holding `fraction` of every group, each in order.
+    """Positions of two parts, each in order; the second holds `fraction` of every group.
 
-    What rounding leaves over is dealt out so that the second part is right as a whole, and a group
-    of two or more is in both parts whenever the fraction leaves room for it.
+    Rounding is carried from group to group, so that the size of the second part is right overall. A
+    group of two or more is in both parts unless the fraction is 0 or 1.
     """
     rng = np.random.default_rng(seed)
     _, member = np.unique(groups, return_inverse=True)
@@ -28,14 +28,14 @@ def split(groups: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, n
 
 
 def some(positions: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """At most so many of them, in their order."""
+    """At most `most` of them, drawn at random, in their order."""
     if len(positions) <= most:
         return positions
     return positions[np.sort(np.random.default_rng([seed, 13]).permutation(len(positions))[:most])]
 
 
 def halves(groups: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Positions: each half beside the other, every group in both; a single example is both."""
+    """Two random halves with every group in both, as (a, b) and (b, a); a single example is both halves."""
     a, b = split(groups, 0.5, seed)
     if not len(a) or not len(b):
         a = b = np.arange(len(groups))

@@ -1,4 +1,4 @@
-"""From labels as they lie in a file to the targets of a likelihood."""
+"""From the labels in a file to the targets of a likelihood."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def targets(x: Inputs, raw: Raw, asked: Asked) -> tuple[Inputs, Tensor, tuple[st
 
 
 def _tokens(x: Inputs, raw: Raw) -> tuple[Inputs, Tensor]:
-    """The text itself as the target, or what the encoder gives as labels."""
+    """The text itself as the target, or the labels that the encoder returns."""
     if not isinstance(x, dict) or "input_ids" not in x:
-        raise BadInput(f"tokens as targets need input_ids; {raw.where}; give encode, a tokenizer")
+        raise BadInput(f"target is 'tokens', but the inputs have no input_ids; {raw.where}; give encode, a tokenizer")
     if "labels" in x:
         return {k: v for k, v in x.items() if k != "labels"}, x["labels"].long()
     return x, token_targets(x["input_ids"].long(), x.get("attention_mask"))
 
 
 def token_targets(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Every token asked but padding: `tokens` [batch, length], and the attention mask where there is one."""
+    """Every token but padding as a target: `tokens` [batch, length], and the attention mask where there is one."""
     return tokens.clone() if mask is None else torch.where(mask.bool(), tokens, NOT_ASKED)
 
 
 def _labelled(raw: Raw, asked: Asked) -> tuple[Tensor, tuple[str, ...]]:
     values = raw.labels
     if values is None:
-        raise BadInput(f"no labels; {raw.where}; give a set with labels")
+        raise BadInput(f"the examples have no labels; {raw.where}; give a set with labels")
     if asked.target == "class":
         indices, classes = _classes(values, raw, asked)
         return torch.tensor(indices), classes
@@ -48,7 +48,7 @@ def _labelled(raw: Raw, asked: Asked) -> tuple[Tensor, tuple[str, ...]]:
     if asked.target == "labels" and (numbers.ndim != 2 or not np.isin(numbers, (0, 1)).all()):
         bad = int(np.flatnonzero(~np.isin(numbers, (0, 1)).reshape(len(numbers), -1).all(1))[:1].sum())
         raise BadInput(
-            f"several labels are columns of 0 and 1, got {values[bad]}; {raw.at(bad)}; write 1 where it holds"
+            f"several labels must be columns of 0 and 1, got {values[bad]}; {raw.at(bad)}; write 1 where a label holds"
         )
     y = numbers.reshape(len(numbers), -1)
     return torch.tensor(y, dtype=torch.get_default_dtype()), raw.classes if asked.target == "labels" else ()
@@ -61,7 +61,7 @@ def _numbers(values: np.ndarray, raw: Raw) -> np.ndarray:
     except (TypeError, ValueError):
         numbers, bad = values, np.array([i for i, v in enumerate(values) if not _is_number(v)])
     if len(bad):
-        raise BadInput(f"label {values[bad[0]]!r} is no number; {raw.at(int(bad[0]))}; give numbers")
+        raise BadInput(f"label {values[bad[0]]!r} is not a number; {raw.at(int(bad[0]))}; give numbers")
     return numbers
 
 
@@ -74,7 +74,9 @@ def _is_number(value: object) -> bool:
 
 def _classes(values: np.ndarray, raw: Raw, asked: Asked) -> tuple[np.ndarray, tuple[str, ...]]:
     if values.ndim != 1:
-        raise BadInput(f"labels have shape {list(values.shape)}; {raw.where}; one class an example, or another target")
+        raise BadInput(
+            f"labels have shape {list(values.shape)}; {raw.where}; give one class per example, or another target"
+        )
     if any(isinstance(v, str) for v in values):
         return _named(values, raw, asked.classes)
     numbers = _numbers(values, raw)
@@ -87,22 +89,24 @@ def _classes(values: np.ndarray, raw: Raw, asked: Asked) -> tuple[np.ndarray, tu
     known = raw.classes or asked.classes
     outside = np.flatnonzero((indices < 0) | (indices >= len(known) if known else False))
     if len(outside) and not raw.classes and {str(i) for i in np.unique(indices)} <= set(known):
-        return _named(indices, raw, known)  # they are no positions, so they are names
+        return _named(indices, raw, known)  # not positions, so names
     if len(outside):
         expected = f"0 to {len(known) - 1}" if known else "0 or more"
-        raise BadInput(f"label {indices[outside[0]]}, expected {expected}; {raw.at(int(outside[0]))}; check classes")
-    if asked.classes and raw.classes and asked.classes != raw.classes:  # the file knows names, in another order
+        raise BadInput(
+            f"label {indices[outside[0]]}, expected {expected}; {raw.at(int(outside[0]))}; check the classes"
+        )
+    if asked.classes and raw.classes and asked.classes != raw.classes:  # the file names them in another order
         names = np.array([raw.classes[i] for i in indices], dtype=object)
         return _named(names, raw, asked.classes)
     return indices, known
 
 
 def _named(values: np.ndarray, raw: Raw, classes: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Names as indices into the classes given, or into all that occur, sorted."""
+    """Names as indices into the given classes, or into all names that occur, sorted."""
     names = [str(v) for v in values]
     classes = classes or tuple(sorted(set(names)))
     place = {name: i for i, name in enumerate(classes)}
     for i, name in enumerate(names):
         if name not in place:
-            raise BadInput(f"label {name!r} is no class; {raw.at(i)}; {nearest(name, classes)}")
+            raise BadInput(f"label {name!r} is not a class; {raw.at(i)}; {nearest(name, classes)}")
     return np.array([place[name] for name in names], dtype=np.int64), classes

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from amends.data.inputs import Inputs, each, joined, leaves, stacked
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, kind_of
 
 LABELS = ("label", "labels", "y", "target", "targets")
-TWICE = 8  # examples read twice, to see whether a set is random
+TWICE = 8  # examples that are read twice, to see whether a set is random
 
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """What `views` returns: pass it wherever a data set is taken."""
+    """What `views` returns; pass it wherever a data set is expected."""
 
     scoring: Any
     training: Any
@@ -30,9 +30,9 @@ class Views:
 def views(scoring: Any, training: Any) -> Views:
     """The same examples twice, in the same order: `scoring` without randomness, `training` augmented.
 
-    Scores, curvature and evaluation use the first. Fine-tuning and retraining read the inputs of every
-    batch anew from the second, a Dataset of (x, y); labels are always those of the first. Random numbers
-    drawn from the global generators of torch, numpy or python repeat themselves with the method's seed.
+    Scores, curvature and evaluation use `scoring`. Fine-tuning and retraining read the inputs of every
+    batch anew from `training`, a Dataset of (x, y); labels always come from `scoring`. The global random
+    generators of torch, numpy and python are seeded with the method's seed while it is read.
     """
     return Views(scoring, training)
 
@@ -56,8 +56,8 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Where each row of some inputs is read anew: in which view (-1: nowhere, it stays as it is), and
-    at which position of it. Kept flat, so that sets can be cut and put together as often as needed."""
+    """For each row of some inputs, the view it is read anew from (-1: none, it stays as it is) and its
+    position there. Kept flat, so that sets can be cut and joined as often as needed."""
 
     views: tuple[Any, ...]
     which: np.ndarray
@@ -69,21 +69,21 @@ class Training:
 
     @classmethod
     def joined(cls, parts: list[tuple[Training | None, np.ndarray]]) -> Training | None:
-        """Rows of several, end to end; None where none of them has a view."""
-        found, which, at = [], [], []
+        """Rows of several sets, one after the other; None if none of them has a view."""
+        views, which, at = [], [], []
         for part, rows in parts:
             if part is None:
                 which.append(np.full(len(rows), -1))
                 at.append(rows)
                 continue
-            found += [v for v in part.views if not any(v is f for f in found)]
-            place = np.array([next(i for i, f in enumerate(found) if f is v) for v in part.views] + [-1])
+            views += [v for v in part.views if not any(v is known for known in views)]
+            place = np.array([next(i for i, known in enumerate(views) if known is v) for v in part.views] + [-1])
             which.append(place[part.which[rows]])
             at.append(part.at[rows])
-        return cls(tuple(found), np.concatenate(which), np.concatenate(at)) if found else None
+        return cls(tuple(views), np.concatenate(which), np.concatenate(at)) if views else None
 
     def read(self, x: Inputs, rows: Tensor, seed: int, name: str) -> Inputs:
-        """The inputs of these rows, drawn from `seed`; x holds them as they are for scoring."""
+        """The inputs of these rows, drawn with `seed`; x holds them as they are for scoring."""
         host = rows.cpu().numpy()
         which, at, device = self.which[host], self.at[host], leaves(x)[0].device
         parts: list[Inputs] = []
@@ -104,14 +104,14 @@ class Training:
             return each(joined(parts), lambda t: t[back])
         except (RuntimeError, KeyError, IndexError) as e:
             raise BadInput(
-                f"the training view gives other inputs than the rest has ({first_line(e)}); {name}; "
-                "let both give the same shapes"
+                f"the inputs of the training view of {name} do not fit the others ({first_line(e)}); "
+                "return the same shapes from both views"
             ) from e
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Global random numbers of python, numpy and torch start at `seed` inside; the caller's go on after it."""
+    """Inside, the global generators of python, numpy and torch start at `seed`; afterwards the caller's go on."""
     python, array = random.getstate(), np.random.get_state()
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=devices):
@@ -138,23 +138,23 @@ def _inputs(view: Any, positions: np.ndarray, like: Inputs) -> Inputs:
 
 
 def input_of(item: Any, like: Inputs) -> Any:
-    """x of an item (x, y), or of an item with named columns the ones that scoring uses."""
+    """x of an item (x, y); of an item with named columns, those that scoring uses."""
     if isinstance(item, Mapping):
         names = list(like) if isinstance(like, dict) else [k for k in item if k not in LABELS]
         missing = [k for k in names if k not in item]
         if missing or (not isinstance(like, dict) and len(names) != 1):
             raise BadInput(
-                f"an item has the columns {', '.join(map(str, item))}; the training view; "
-                f"give {', '.join(names) if missing else 'one input and its label'}"
+                f"an item of the training view has the columns {', '.join(map(str, item))}; "
+                f"return {', '.join(names) if missing else 'one input and its label'}"
             )
         return {k: item[k] for k in names} if isinstance(like, dict) else item[names[0]]
     if not (isinstance(item, tuple | list) and len(item) == 2):
-        raise BadInput(f"an item is {type(item).__name__}, expected (x, y); the training view; return a pair")
+        raise BadInput(f"an item of the training view is {kind_of(item)}, expected (x, y); return a pair")
     return item[0]
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two readings of an example are equal, to the bit."""
+    """Whether two readings of an example are bit for bit equal."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
@@ -163,10 +163,10 @@ def same(a: Any, b: Any) -> bool:
         a, b = (np.asarray(v.cpu() if isinstance(v, Tensor) else v) for v in (a, b))
         return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
     except (TypeError, ValueError, RuntimeError):
-        return True  # what cannot be compared is no number a model would see
+        return True  # what cannot be compared is nothing a model would see
 
 
 def unsteady(first: Callable[[int], Any], again: Callable[[int], Any], n: int) -> bool:
-    """Whether any of a few examples comes out different when it is read again."""
+    """Whether any of a few examples is different when it is read again."""
     few = np.unique(np.linspace(0, n - 1, TWICE).astype(int)).tolist() if n else []
     return not all(same(first(i), again(i)) for i in few)

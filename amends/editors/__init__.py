@@ -1,4 +1,6 @@
-"""Ways to put evidence into a posterior or take it out. None of them knows which step it serves."""
+"""Ways to insert evidence into a posterior or delete it: a posterior and a factor come in, a path of posteriors
+goes out. No editor knows whether it serves to identify or to treat.
+"""
 
 from amends.editors.afresh import Afresh
 from amends.editors.base import Editor, finer, open_ended

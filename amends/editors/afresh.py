@@ -1,4 +1,4 @@
-"""Forget everything and learn again what is kept: the slow reference of every treatment."""
+"""Retrain on what is kept from new weights: the slow reference for every treatment."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from amends.posteriors import Posterior
 
 @dataclass(frozen=True)
 class Afresh:
-    """Climbs log q + evidence from new weights: those of `start` (a state dict from before training),
-    or drawn by each layer's own `reset_parameters`."""
+    """Climbs log q + evidence from new weights: those of `start` (a module or state dict from before
+    training), or drawn by each layer's own `reset_parameters`."""
 
     climb: Climber
     start: nn.Module | Mapping[str, Tensor] | None = None
@@ -39,12 +39,12 @@ class Afresh:
 
 
 def fresh(network: Network, seed: int) -> Params:
-    """Newly drawn weights, without touching the caller's random numbers."""
+    """Newly drawn weights; the caller's random generators stay as they are."""
     statistics = [k for k, b in network.module.named_buffers() if b.is_floating_point()]
     if statistics:
         raise BadInput(
-            f"the model keeps statistics of its data ({statistics[0]}), which an edit never moves; retrain; "
-            "train it in your own script on what is kept"
+            f"the model keeps statistics of its data ({statistics[0]}), which no edit changes; retrain; "
+            "retrain it in your own script, on what is kept"
         )
     module = deepcopy(network.module)
     drawn: set[str] = set()
@@ -59,6 +59,6 @@ def fresh(network: Network, seed: int) -> Params:
     left = [k for k in names if k not in drawn]
     if left:
         raise BadInput(
-            f"no layer draws {left[0]} anew (reset_parameters); retrain; pass start, its state dict before training"
+            f"no layer draws {left[0]} anew in reset_parameters; retrain; pass start, the state dict before training"
         )
     return names

@@ -1,7 +1,4 @@
-"""Optimisers that know how to stop: each yields the points of its path, never the start.
-
-All of them go uphill on Σ terms. None of them knows what the terms are for.
-"""
+"""Optimisers that climb a sum of terms and know when to stop. Each yields its path without the start."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from amends.posteriors.gaussian import Quadratic
 
 
 class Climber(Protocol):
-    """One whose steps have a length of their own choosing also has `finer()`: the same, in shorter ones."""
+    """A climber whose step length can be chosen also has `finer()`: the same, with shorter steps."""
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]: ...
 
@@ -36,13 +33,15 @@ def total(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
     return value, zeros_like(theta) if grad is None else grad
 
 
-FAR = 1e6  # what a point that is not finite counts as, beside a loss of order one
+FAR = 1e6  # the loss of a point that is not finite, where losses are of order one
 
 
 def _checked(theta: Params, step: int) -> Params:
     for k, v in theta.items():
         if not v.isfinite().all():
-            raise NonFinite(f"NaN or infinity in the edited weights; {k}, step {step}; lower the step size or raise λ")
+            raise NonFinite(
+                f"the edited weight {k} is NaN or infinite after step {step}; lower the step size or raise λ"
+            )
     return theta
 
 
@@ -72,10 +71,10 @@ class Newton:
 class FixedPoint:
     """θ ← θ + rate (P + μI)⁻¹ ∇(all terms)(θ): the paper's fixed-point equation of EWC, damped.
 
-    Needs exactly one quadratic among the terms, of precision P. With λ = 0, one undamped step from
+    Needs exactly one quadratic among the terms; P is its precision. With λ = 0, one undamped step from
     its centre is the natural-gradient step of Eq. linear_influence with γ = 1/N. Rate and damping
-    (μ, relative to the mean of P's diagonal) leave the fixed point where it is; small steps make a
-    fine path of it, measured by what q is sure of.
+    (μ, relative to the mean of P's diagonal) do not change the fixed point; small steps make a fine
+    path to it, in the metric of P.
     """
 
     steps: int = 1
@@ -85,7 +84,9 @@ class FixedPoint:
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
         quadratics = [t for t in terms if isinstance(t, Quadratic)]
         if len(quadratics) != 1:
-            raise BadInput(f"{len(quadratics)} quadratics among the terms; FixedPoint; use it with EWC's posteriors")
+            raise BadInput(
+                f"FixedPoint needs one quadratic among the terms, got {len(quadratics)}; use it with posteriors of EWC"
+            )
         prior = quadratics[0]
         precision = prior.precision.damped(self.damping) if self.damping else prior.precision
         theta = start
@@ -100,9 +101,8 @@ class FixedPoint:
 
 @dataclass(frozen=True)
 class Ascent:
-    """Plain gradient ascent in full batches, every step `stride` of the length of θ (of 1 where θ
-    starts at zero), or as much less as it takes to go up. Never leaves the span of the gradients
-    it is given."""
+    """Plain gradient ascent in full batches. Every step is `stride` of the length of θ (of 1 where θ
+    starts at zero), and is halved until it goes up. Never leaves the span of the gradients."""
 
     steps: int = 100
     stride: float = 0.01
@@ -131,8 +131,8 @@ class Ascent:
 
 @dataclass(frozen=True)
 class LBFGS:
-    """Full batches, strong Wolfe. Ends when no entry of the gradient exceeds `tolerance` times its
-    largest at the start, or when the line search finds nothing better."""
+    """Full batches, strong Wolfe line search. Ends when no entry of the gradient exceeds `tolerance`
+    times the largest at the start, or when the line search finds nothing better."""
 
     steps: int = 60
     history: int = 10
@@ -142,7 +142,7 @@ class LBFGS:
         up, gradient = total(terms, start)
         largest = float(flatten(gradient).abs().max())
         if not (abs(up) < float("inf") and largest < float("inf")):
-            raise NonFinite("the objective is not finite at the start; L-BFGS, step 0; check the model's loss")
+            raise NonFinite("the objective of L-BFGS is not finite at the start; check the model's loss")
         if largest == 0:
             return
         scale = 1 / (abs(up) + 1)  # torch's first step length assumes a loss of order one
@@ -151,7 +151,7 @@ class LBFGS:
             [point], lr=1, max_iter=1, max_eval=26, history_size=self.history, line_search_fn="strong_wolfe",
             tolerance_grad=0, tolerance_change=0,
         )  # fmt: skip
-        # What was evaluated in this step: torch asks again where a step begins and ends.
+        # The points evaluated in this step, since torch evaluates its first and last again.
         known: list[tuple[Tensor, float, Tensor]] = [(point.detach().clone(), -scale * up, -scale * flatten(gradient))]
 
         def closure() -> float:
@@ -163,7 +163,7 @@ class LBFGS:
             up, gradient = total(terms, unflatten(here, start))
             value, grad = -scale * up, -scale * flatten(gradient)
             if not (torch.isfinite(grad).all() and abs(value) < float("inf")):
-                value, grad = FAR, torch.zeros_like(grad)  # the line search interpolates, so it cannot take infinity
+                value, grad = FAR, torch.zeros_like(grad)  # the line search interpolates, so infinity would break it
             known.append((here.clone(), value, grad))
             point.grad = grad.clone()
             return value
@@ -183,12 +183,12 @@ class LBFGS:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam on batches of `batch` examples of every factor, the path yielded each `every` steps.
+    """Adam on batches of `batch` examples of every factor; yields a point every `every` steps.
 
-    Each factor is shuffled on its own and gone through without repeats; an epoch is one pass over
-    the largest. With `decay` the rate falls linearly to zero, so that the end is not a noisy point
-    of the path. Ends on a tolerance on the relative change over an epoch, if one is set. `augmented`
-    reads the inputs of every batch anew from the training view of its examples, where they have one.
+    Each factor is shuffled on its own and used without repeats; an epoch is one pass over the largest.
+    With `decay` the rate falls linearly to zero, so that the end is not a noisy point. With `tolerance`
+    it ends once the relative change over an epoch is below it. `augmented` reads the inputs of every
+    batch anew from the training view of its examples, where they have one.
     """
 
     rate: float = 1e-3
@@ -239,7 +239,7 @@ class Adam:
 
 
 def _batches(factor: Factor, size: int, noise: torch.Generator) -> Iterator[Factor]:
-    """Random parts, each scaled up to stand for the whole."""
+    """Random batches, each scaled up to stand for the whole."""
     if len(factor) <= size:
         yield from _forever(factor)
     while True:

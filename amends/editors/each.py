@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from amends.editors.base import Editor, finer, open_ended
-from amends.errors import BadInput
+from amends.errors import BadInput, kind_of
 from amends.evidence.factor import Factor
 from amends.posteriors import Ensemble, Posterior
 
 
 @dataclass(frozen=True)
 class Each:
-    """The members' paths side by side; one that has ended stays where it ended."""
+    """Follows the paths of all members together; a member whose path has ended stays there."""
 
     editor: Editor
 
@@ -39,5 +39,5 @@ class Each:
 
 def _ensemble(posterior: Posterior) -> Ensemble:
     if not isinstance(posterior, Ensemble):
-        raise BadInput(f"needs an ensemble, got {type(posterior).__name__}; editor; use ensemble(of=...)")
+        raise BadInput(f"the editor Each needs an ensemble, got {kind_of(posterior)}; use ensemble(of=...)")
     return posterior

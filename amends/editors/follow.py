@@ -1,4 +1,4 @@
-"""Take the end of an editor's path, or the best of it under a watch."""
+"""Take the end of an editor's path, or its best point under a watch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amends.posteriors import Posterior
 
 
 class Watch(Protocol):
-    """How good a posterior is; higher is better, and None means it must not be taken."""
+    """How good a posterior is; higher is better, and None means that it must not be taken."""
 
     def __call__(self, posterior: Posterior) -> float | None: ...
 
@@ -29,7 +29,7 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class Right:
-    """Share of the evidence that is predicted right."""
+    """Accuracy on the evidence."""
 
     evidence: Factor
 
@@ -42,7 +42,7 @@ class Right:
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """What must not fall: each share in `kept` stays at or above its least.
+    """What must not fall: each accuracy in `kept` must be at least its bound.
 
     Within that, the best under `inner`; without one, the furthest along the path.
     """
@@ -52,12 +52,12 @@ class Guard:
 
     @classmethod
     def since(cls, start: Posterior, kept: list[Factor], floor: float, inner: Watch | None = None) -> Guard:
-        """Nothing in `kept` may lose more than `floor` of what is right at the start."""
-        shares = [Right(f) for f in kept if len(f)]
-        return cls(tuple((share, share(start) - floor) for share in shares), inner)
+        """Accuracy on each set in `kept` may fall by at most `floor` from the start."""
+        accuracies = [Right(f) for f in kept if len(f)]
+        return cls(tuple((accuracy, accuracy(start) - floor) for accuracy in accuracies), inner)
 
     def __call__(self, posterior: Posterior) -> float | None:
-        if any(share(posterior) < least - 1e-9 for share, least in self.kept):
+        if any(accuracy(posterior) < least - 1e-9 for accuracy, least in self.kept):
             return None
         return 0.0 if self.inner is None else self.inner(posterior)
 
@@ -69,10 +69,10 @@ def follow(
     patience: int = 20,
     progress: Callable[[int], None] | None = None,
 ) -> Posterior:
-    """The last item; under a watch the best, the latest among equals.
+    """The last item of the path; under a watch the best item, and among equals the latest.
 
-    Stops after `patience` items without one as good, so that a path that runs away is left; should
-    it reach infinity before that, it is left there.
+    Under a watch it stops after `patience` items that are worse, so that it leaves a path that runs away,
+    and ignores a NonFinite that such a path raises.
     """
     chosen = next(path)
     best = watch(chosen) if watch else None

@@ -13,12 +13,11 @@ from amends.posteriors import Posterior
 
 @dataclass(frozen=True)
 class Mode:
-    """Climbs  log p(S|θ)^w + log q(θ), Eqs. predictive_ewc and deletion_ewc.
+    """Climbs log p(S|θ)^w + log q(θ), Eqs. predictive_ewc and deletion_ewc.
 
-    What q remembers makes it EWC (a quadratic), functional (predictions) or fine-tuning (D itself).
-    Evidence that is still negative once cancelled has no optimum: it is followed in the small steps
-    of `unlearn` and the caller decides where the path ends. With `bounded` it has an optimum, and
-    `climb` finds it.
+    With a quadratic q this is EWC, with predictions it is functional, with D itself it is fine-tuning.
+    If evidence is still negative after cancelling, there is no optimum: the path takes the small steps
+    of `unlearn`, and the caller decides where it ends. With `bounded` there is one, and `climb` finds it.
     """
 
     climb: Climber = field(default_factory=LBFGS)
@@ -37,7 +36,7 @@ class Mode:
             yield posterior.moved(mean, factor)
 
     def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
-        """Whether evidence is taken out that no other evidence cancels."""
+        """Whether evidence is deleted that no other evidence cancels."""
         return any(_deletes(t) for t in posterior.times(factor))
 
     def finer(self) -> Mode | None:
@@ -45,7 +44,7 @@ class Mode:
         return None if unlearn is None or self.bounded else replace(self, unlearn=unlearn)
 
     def unbounded(self, terms: list[Term]) -> bool:
-        """Whether the terms, as this editor takes them, can be climbed for ever."""
+        """Whether this editor could climb the terms for ever."""
         return not self.bounded and any(_deletes(t) for t in terms)
 
 

@@ -1,4 +1,4 @@
-"""Keep the causes, under the label the model gives them once it has forgotten theirs."""
+"""Keep the causes, under the label that the model gives them once it has forgotten theirs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amends.posteriors import Posterior
 
 @dataclass(frozen=True)
 class Relabel:
-    """First without what is deleted, then with it again as the model now sees it."""
+    """Climbs without the deleted examples, then with them again, under the labels the model now predicts."""
 
     climb: Climber
 
@@ -31,12 +31,12 @@ class Relabel:
 
 
 def _as_seen(deleted: Factor, theta: Params) -> Factor:
-    """Inserted instead, with the model's own predictions for targets: other evidence, so under other ids."""
+    """The deleted examples inserted with the model's predictions as targets: other evidence, so other ids."""
     y = deleted.examples.y
     network = deleted.network
     said = deleted.map(lambda x, y: asked(network.likelihood, y).decide(network.outputs(theta, x)))
     if said.numel() != y.numel():
-        raise BadInput("what is predicted is no target by itself; relabel; remove the causes instead")
+        raise BadInput("the model's predictions cannot be used as targets; relabel; remove the causes instead")
     said = said.to(y.device, y.dtype).reshape(y.shape)
     examples = replace(deleted.examples.with_targets(said), ids=-1 - deleted.ids)
     return replace(deleted, examples=examples, weights=-deleted.weights)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from amends.editors.climb import FINER
-from amends.errors import BadInput
+from amends.errors import BadInput, kind_of
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, plus, scaled
 from amends.posteriors import Gaussian, Posterior
@@ -15,8 +15,9 @@ from amends.posteriors import Gaussian, Posterior
 def natural_gradient(posterior: Posterior, factor: Factor, gamma: float | None) -> Params:
     """γ F̂⁻¹ ∇ log p(S|θ)^w. With γ = None, 1/N: the Newton step of the whole data set."""
     if not isinstance(posterior, Gaussian):
-        kind = type(posterior).__name__
-        raise BadInput(f"a natural gradient needs a Gaussian posterior, got {kind}; editor; remember with Laplace")
+        raise BadInput(
+            f"a natural gradient needs a Gaussian posterior, got {kind_of(posterior)}; remember with Laplace"
+        )
     _, grad = factor.value_and_grad(posterior.mean)
     whole = posterior.precision.solve(grad)
     return whole if gamma is None else scaled(whole, gamma * posterior.count)
@@ -24,10 +25,10 @@ def natural_gradient(posterior: Posterior, factor: Factor, gamma: float | None) 
 
 @dataclass(frozen=True)
 class Step:
-    """θ̂ + γ F̂⁻¹ ∇ log p(S|θ)^w: towards inserted evidence, away from deleted. Solves as q does.
+    """θ̂ + γ F̂⁻¹ ∇ log p(S|θ)^w: towards inserted evidence, away from deleted. The precision of q solves for it.
 
     `sizes` are the multiples of γ on the path, smallest first; with more than one, a caller's watch
-    chooses among them (the direction is solved for once).
+    chooses among them. The direction is solved for once.
     """
 
     gamma: float | None = None

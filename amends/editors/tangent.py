@@ -16,7 +16,7 @@ from amends.posteriors import Posterior
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    """A posterior seen along a direction: f(θ) becomes f(mean) + J v, exactly."""
+    """A posterior linearised along a direction v: f(θ) becomes exactly f(mean) + J v."""
 
     origin: Posterior
     direction: Params
@@ -42,7 +42,7 @@ class Linearised:
 
 @dataclass(frozen=True)
 class Tangent:
-    """Along γ F̂⁻¹ ∇ log p(S|θ)^w, so that what z loses is −γ ∇log p(F)ᵀ F̂⁻¹ ∇log p(z)."""
+    """Along γ F̂⁻¹ ∇ log p(S|θ)^w; an example z then loses −γ ∇log p(F)ᵀ F̂⁻¹ ∇log p(z)."""
 
     gamma: float | None = None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from amends.editors.base import finer
 from amends.editors.climb import LBFGS, Adam, Climber
-from amends.errors import BadInput, at_least
+from amends.errors import BadInput, at_least, kind_of
 from amends.evidence.factor import Factor
 from amends.posteriors import Divergence, Expected, MeanField, Posterior
 
@@ -16,8 +16,8 @@ from amends.posteriors import Divergence, Expected, MeanField, Posterior
 class Variational:
     """Climbs E_q̃ log p(S|θ)^w − KL(q̃ ‖ q) over mean and spread.
 
-    With negative weights this is the evidence upper bound of variational unlearning: it too can be
-    climbed too far, since −log p(C|θ) outgrows the divergence, so it is followed in small steps.
+    With negative weights this is the evidence upper bound of variational unlearning. It too can be
+    climbed too far, since −log p(C|θ) outgrows the divergence, so the path takes small steps.
     """
 
     draws: int = 8
@@ -30,8 +30,7 @@ class Variational:
 
     def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
         if not isinstance(posterior, MeanField):
-            kind = type(posterior).__name__
-            raise BadInput(f"the variational editor needs a mean-field posterior, got {kind}; editor; use vcl()")
+            raise BadInput(f"the editor Variational needs a mean-field posterior, got {kind_of(posterior)}; use vcl()")
         yield posterior
         if not len(factor):
             return

@@ -1,4 +1,4 @@
-"""The network at the edge and evidence as Σ wᵢ log p(zᵢ|θ): model and data come in, factors go out."""
+"""Evidence Σ wᵢ log p(zᵢ|θ): a model and data sets come in, factors under a private copy of the model go out."""
 
 from amends.evidence.factor import Factor, Term
 from amends.evidence.network import Network, derivative, transformable

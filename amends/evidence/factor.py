@@ -30,7 +30,7 @@ Summand = Callable[[slice, Params, Inputs, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Weighted examples under a network; the only place that knows about batches and devices."""
+    """Weighted examples under a network; the only place that deals with batches and devices."""
 
     network: Network
     examples: Examples
@@ -61,7 +61,7 @@ class Factor:
         return replace(self, examples=self.examples[positions], weights=self.weights[at])
 
     def __add__(self, other: Factor) -> Factor:
-        """Weights of the same id are summed, and what sums to zero is gone: D + (−C) is D∖C."""
+        """Weights of the same id are summed, and an example whose weight is zero is dropped: D + (−C) is D∖C."""
         both = np.concatenate([self.ids, other.ids])
         kept, first, back = np.unique(both, return_index=True, return_inverse=True)
         weights = np.bincount(back, weights=torch.cat([self.weights, other.weights]).numpy(), minlength=len(kept))
@@ -87,7 +87,7 @@ class Factor:
     # --- computing -------------------------------------------------------------------------------
 
     def tiles(self) -> Iterator[tuple[slice, Inputs, Tensor, Tensor]]:
-        """Position, inputs, targets and weights of one batch after the other, in order."""
+        """Positions, inputs, targets and weights, batch by batch, in order."""
         for start in range(0, len(self), self.batch):
             at = slice(start, min(start + self.batch, len(self)))
             x, y = self.examples.fetch(at.start, at.stop)
@@ -95,7 +95,7 @@ class Factor:
             yield at, x, y.to(self.network.device), w
 
     def map(self, f: Callable[[Inputs, Tensor], Tensor]) -> Tensor:
-        """f(x, y) of every example, in order, whatever the batch."""
+        """f(x, y) of every example, in order; the batches do not matter."""
         rows = [f(x, y) for _, x, y, _ in self.tiles()]
         if not rows:
             return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
@@ -112,20 +112,20 @@ class Factor:
         return self.summed(theta, lambda at, live, x, y, w: w * self.network.log_prob(live, x, y))
 
     def summed(self, theta: Params, summand: Summand) -> tuple[float, Params]:
-        """Σ summand(position, θ, x, y, w) and its gradient, one batch after the other."""
+        """Σ summand(positions, θ, x, y, w) and its gradient, batch by batch."""
         value, grad = 0.0, list[Tensor]()
         leaves = {k: v.detach().requires_grad_() for k, v in theta.items()}
         with torch.enable_grad():
             for at, x, y, w in self.tiles():
                 total = summand(at, leaves, x, y, w).sum()
                 value += float(total.detach())
-                if not total.requires_grad:  # nothing of θ was used
+                if not total.requires_grad:  # θ was not used
                     continue
                 parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
                 if not grad:
                     grad = list(parts)
                     continue
-                for i, part in enumerate(parts):  # not in place: two of them may be one tensor
+                for i, part in enumerate(parts):  # not in place: two of them may be the same tensor
                     grad[i] = grad[i] + part
         return value, dict(zip(theta, grad, strict=True)) if grad else zeros_like(theta)
 

@@ -1,4 +1,4 @@
-"""The nn.Module, kept at the edge: a private copy in eval mode, called with parameters from outside."""
+"""The nn.Module: a private copy in eval mode, called with parameters from outside."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amends.data.examples import Examples, Inputs, each
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, kind_of
 from amends.evidence.params import Params
 from amends.likelihoods import Likelihood
 from amends.models import Opened
@@ -23,7 +23,7 @@ from amends.models import Opened
 
 @contextmanager
 def transformable() -> Iterator[None]:
-    """Attention in the form torch.func can differentiate and vectorise."""
+    """Inside, attention has a form that torch.func can differentiate and vectorise."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -33,11 +33,22 @@ def transformable() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
+@contextmanager
+def hooked(hooks: Mapping[nn.Module, Callable[..., Any]]) -> Iterator[None]:
+    """Inside, each of these layers calls its hook after its forward pass."""
+    handles = [layer.register_forward_hook(hook) for layer, hook in hooks.items()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 def derivative(f: Callable[[Params], Tensor], theta: Params, along: Params) -> tuple[Tensor, Tensor]:
     """f(θ) and J·v, with J the Jacobian of f at θ and v = `along`.
 
-    In one forward pass; a model with an operation that has no forward derivative (a recurrent
-    layer) takes two backward passes, and the memory of f's whole graph.
+    One forward pass; if an operation has no forward derivative (a recurrent layer), two backward
+    passes and the memory of f's whole graph.
     """
     with transformable():
         try:
@@ -57,15 +68,17 @@ def _by_two_backward_passes(f: Callable[[Params], Tensor], theta: Params, along:
         try:
             return value.detach(), torch.autograd.grad(projected, u, materialize_grads=True)[0]
         except NotImplementedError as e:
-            raise BadInput(f"torch has no such derivative ({first_line(e)}); model; choose ewc or functional") from e
+            raise BadInput(
+                f"a layer of the model has no second derivative in torch ({first_line(e)}); choose ewc or functional"
+            ) from e
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """θ, x → outputs, with the caller's model never touched.
+    """θ, x → outputs; the caller's model is never changed.
 
     `module` is a copy in eval mode: batch norm uses its running statistics, dropout is off, and
-    buffers stay. `params` are the trainable parameters, each once however often it is tied.
+    buffers stay. `params` are the trainable parameters, each once even if it is tied.
     """
 
     module: nn.Module
@@ -73,25 +86,25 @@ class Network:
     likelihood: Likelihood
     device: torch.device
     dtype: torch.dtype
-    opened: Opened | None = None  # where the caller gave something else than a module
+    opened: Opened | None = None  # what the caller passed
 
     @classmethod
     def of(cls, model: nn.Module, likelihood: Likelihood, device: str | torch.device | None = None) -> Network:
         if not isinstance(model, nn.Module):
-            raise BadInput(f"model is a {type(model).__name__}, expected a torch.nn.Module; model; pass the module")
+            raise BadInput(f"model is {kind_of(model)}, expected a torch.nn.Module; pass the module")
         trainable = {k: p for k, p in model.named_parameters() if p.requires_grad}
         if not trainable:
-            raise BadInput("the model has no trainable parameters; model; set requires_grad on what may change")
+            raise BadInput("the model has no trainable parameters; set requires_grad on those that may change")
         for k, p in model.named_parameters():
             if not p.isfinite().all():
-                raise BadInput(f"NaN or infinity in the weights; model parameter {k}; load a model that trained")
+                raise BadInput(f"the model parameter {k} holds NaN or infinity; load the weights of a trained model")
         first = next(iter(trainable.values()))
         try:
             where = first.device if device is None else torch.device(device)
             module = deepcopy(model).to(where).eval()
         except (RuntimeError, AssertionError) as e:
-            what, where = ("device", device) if device is not None else ("model", type(model).__name__)
-            raise BadInput(f"the model cannot be copied to work on ({first_line(e)}); {what} {where}; check it") from e
+            to = "" if device is None else f" to device {device}"
+            raise BadInput(f"the model cannot be copied{to} ({first_line(e)}); check the model and the device") from e
         params = {k: p.detach().clone() for k, p in module.named_parameters() if k in trainable}
         for p in module.parameters():
             p.requires_grad_(False)
@@ -105,13 +118,11 @@ class Network:
             out = functional_call(self.module, theta, args, kwargs)
         out = getattr(out, "logits", out)
         if not isinstance(out, Tensor):
-            raise BadInput(
-                f"the model returns a {type(out).__name__}; model; return a tensor, or an object with .logits"
-            )
+            raise BadInput(f"the model returns {kind_of(out)}; return a tensor, or an object with .logits")
         return out
 
     def _differentiable(self) -> AbstractContextManager[Any]:
-        """cuDNN's recurrent layers cannot be differentiated in eval mode, nor twice."""
+        """Without cuDNN for recurrent layers: it cannot differentiate them in eval mode, nor twice."""
         recurrent = self.device.type == "cuda" and any(isinstance(m, nn.RNNBase) for m in self.module.modules())
         return torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext()
 
@@ -119,7 +130,7 @@ class Network:
         return self.likelihood(self.outputs(theta, x), y.to(self.device, self.dtype if y.is_floating_point() else None))
 
     def check(self, data: Examples) -> None:
-        """One small batch forward; BadInput when the model, the inputs and the labels do not fit."""
+        """Runs one small batch; BadInput if the model, the inputs and the labels do not fit."""
         x, y = data.fetch(0, min(2, len(data)))
         try:
             with torch.no_grad():
@@ -127,40 +138,39 @@ class Network:
         except BadInput:
             raise
         except Exception as e:
-            reason = first_line(e)
-            raise BadInput(f"the model cannot take these inputs ({reason}); {data.name}; check shape and dtype") from e
+            what = f"the model cannot take the inputs of {data.name}"
+            raise BadInput(f"{what} ({first_line(e)}); check their shape and dtype") from e
         if out.ndim == 0 or len(out) != len(y):
             raise BadInput(
-                f"the model returns {list(out.shape)} for a batch of {len(y)}, expected [batch, classes]; "
-                f"{data.name}; return one row per example"
+                f"the model returns {list(out.shape)} for {len(y)} examples of {data.name}, expected [batch, classes]; "
+                "return one row per example"
             )
         self.likelihood.check(out, data.y, data.name)
 
     def weights(self, given: nn.Module | Mapping[str, Tensor], where: str) -> Params:
-        """The trainable parameters in another module or state dict of the same architecture, as copies
-        where this one computes."""
+        """Copies of the trainable parameters of another module or state dict of the same architecture, on the
+        device of this one."""
         state = given.state_dict() if isinstance(given, nn.Module) else given
         self.check_weights(state, where)
         return {k: state[k].detach().to(p, copy=True) for k, p in self.params.items()}
 
     def check_weights(self, state: Mapping[str, Tensor], where: str) -> None:
-        """BadInput unless every trainable parameter is there in its shape."""
+        """BadInput unless every trainable parameter is there, with its shape."""
         if not isinstance(state, Mapping):
-            raise BadInput(f"a {type(state).__name__} in place of named parameters; {where}; give a state dict")
+            raise BadInput(f"expected named parameters, got {kind_of(state)}; {where}; give a state dict")
         for name, p in self.params.items():
             if name not in state:
-                raise BadInput(f"no parameter {name}; {where}; give one of the model that is repaired")
+                raise BadInput(f"there is no parameter {name}; {where}; give weights of the model to repair")
             if not isinstance(state[name], Tensor):
-                raise BadInput(f"{name} is a {type(state[name]).__name__}; {where}; give tensors")
+                raise BadInput(f"{name} is {kind_of(state[name])}; {where}; give tensors")
             if state[name].shape != p.shape:
                 raise BadInput(
-                    f"{name} is {list(state[name].shape)}, expected {list(p.shape)}; {where}; "
-                    "give one of the model that is repaired"
+                    f"{name} has shape {list(state[name].shape)}, expected {list(p.shape)}; {where}; "
+                    "give weights of the model to repair"
                 )
 
     def module_with(self, theta: Params, original: Any) -> Any:
-        """A copy of the caller's model, in its mode and on its device, with the parameters θ; of another
-        kind of thing than a module, a copy of that."""
+        """A copy of what the caller passed as the model, in its mode and on its device, with the parameters θ."""
         model = deepcopy(original if self.opened is None else self.opened.module)
         named = dict(model.named_parameters())
         with torch.no_grad():
@@ -172,7 +182,7 @@ class Network:
 
 
 class Averaged(nn.Module):
-    """Several models as one: the mean of their probabilities for classes, of their outputs otherwise."""
+    """Several models as one: for classes, the mean of their probabilities; otherwise, of their outputs."""
 
     def __init__(self, models: list[nn.Module], classes: bool):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Parameters as a dict of tensors, and the little algebra editors need on it."""
+"""Parameters as a dict of tensors, and the algebra that editors need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 Params = dict[str, Tensor]
-LARGE = 5_000_000  # parameters from which passes over the data are saved where choices are made
+LARGE = 5_000_000  # parameters; from here on, choices are made with fewer passes over the data
 
 
 def plus(a: Params, b: Params, scale: float = 1.0) -> Params:
@@ -19,7 +19,7 @@ def scaled(a: Params, scale: float) -> Params:
 
 
 def dot(a: Params, b: Params) -> float:
-    """⟨a, b⟩, summed in float64 so that it does not depend on how many tensors there are."""
+    """⟨a, b⟩, summed in float64."""
     return sum(float((a[k].double() * b[k].double()).sum()) for k in a)
 
 

@@ -1,4 +1,4 @@
-"""From what a caller passes to evidence under a private copy of the model; everything is checked here."""
+"""From what a caller passes to factors under a private copy of the model; everything is checked here."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def network_of(model: Any, likelihood: Any, device: Any) -> Network:
 
 
 def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]:
-    """A factor for each set that is not None, by name. The first set says what classes and columns the others have."""
+    """A factor for each set that is not None, by name. All have the classes and columns of the first."""
     if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
-        raise BadInput(f"batch_size is {batch_size!r}; batch_size; give a whole number of 1 or more")
+        raise BadInput(f"batch_size is {batch_size!r}; give a whole number of 1 or more")
     if sets.get("train", ...) is None:
-        raise BadInput("there is nothing; train; give labelled examples")
+        raise BadInput("train is None; pass labelled examples")
     innermost = network.module if network.opened is None else network.opened.innermost
     accepts = set(inspect.signature(innermost.forward).parameters)
     given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}
@@ -59,45 +59,43 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
 
 
 def needed(failures: Any) -> Any:
-    """BadInput unless there are some."""
+    """The failures; BadInput if they are None."""
     if failures is None:
-        raise BadInput("there is nothing; failures; give labelled examples")
+        raise BadInput("failures is None; pass labelled examples")
     return failures
 
 
 def _same_columns(data: Examples, first: Examples) -> None:
-    """A model takes columns by their place, people by their name."""
+    """BadInput unless both tables have the same columns: the model tells them by their place alone."""
     if _rows(data) and _rows(first) and data.features != first.features:
         missing = [c for c in first.features if c not in data.features]
-        what = f"there is no column {missing[0]}" if missing else "its columns are in another order"
+        what = f"has no column {missing[0]}" if missing else f"has the columns of {first.name} in another order"
         if not missing and len(data.features) > len(first.features):
-            what = f"column {next(c for c in data.features if c not in first.features)} is not in {first.name}"
-        raise BadInput(f"{what}; {data.name}; give the columns of {first.name}, in its order")
+            what = f"has column {next(c for c in data.features if c not in first.features)}, but {first.name} does not"
+        raise BadInput(f"{data.name} {what}; give the columns of {first.name}, in its order")
 
 
 def _rows(data: Examples) -> bool:
-    """Whether it is a table as the model takes it, and not what a transform made of one."""
+    """Whether the model takes the table itself, and not what a transform made of it."""
     return bool(data.features) and isinstance(data.x, Tensor) and data.x.shape[1:] == (len(data.features),)
 
 
 def _same_classes(data: Examples, first: Examples) -> Examples:
-    """Names decide: a set that lacks a class has other numbers for the same names."""
+    """The set with the class numbers of the first: if a class is missing, the same names have other numbers."""
     if not data.classes or not first.classes or data.classes == first.classes:
         return data
     if data.y.ndim != 1 or data.y.is_floating_point():
-        raise BadInput(f"its classes are not those of {first.name}; {data.name}; give {', '.join(first.classes)}")
+        raise BadInput(f"{data.name} has other classes than {first.name}; give {', '.join(first.classes)}")
     y, known = data.y.cpu(), len(data.classes)
     outside = torch.nonzero((y < 0) | (y >= known)).flatten().tolist()
     if outside:
-        where = f"{data.name}[{outside[0]}]"
-        raise BadInput(
-            f"label {int(y[outside[0]])} is out of range 0 to {known - 1}; {where}; map classes to 0, 1, 2, ..."
-        )
+        what = f"{data.name}[{outside[0]}] has label {int(y[outside[0]])}"
+        raise BadInput(f"{what}, but {data.name} has {known} classes; map classes to 0, 1, 2, ...")
     occurring = {data.classes[k] for k in y.unique().tolist()}
     unknown = [name for name in data.classes if name in occurring and name not in first.classes]
     if unknown:
         names = ", ".join(first.classes)
-        raise BadInput(f"class {unknown[0]} is not one of {first.name} ({names}); {data.name}; give the same")
+        raise BadInput(f"{data.name} has class {unknown[0]}, but {first.name} does not; give only {names}")
     numbers = torch.tensor([first.classes.index(name) if name in occurring else -1 for name in data.classes])
     return replace(data, y=numbers[y].to(data.y), classes=first.classes)
 
@@ -109,16 +107,16 @@ def _warn_of_probabilities(network: Network, data: Examples) -> None:
     out = network.outputs(network.params, x).float()
     if len(out) > 1 and bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < 1e-4).all()):
         warnings.warn(
-            "the model's outputs look like probabilities; logits are expected, so take its last softmax away "
-            "or pass a likelihood that takes the logarithm itself",
+            "the model's outputs look like probabilities, but logits are expected; remove its last softmax, "
+            "or pass a likelihood that takes probabilities",
             stacklevel=5,
         )
 
 
 def whole(seed: Any) -> int:
-    """A seed as torch and numpy take it."""
+    """A seed that torch and numpy both take."""
     if not isinstance(seed, numbers.Integral) or seed < 0:
-        raise BadInput(f"seed is {seed!r}; seed; give a whole number of 0 or more")
+        raise BadInput(f"seed is {seed!r}; give a whole number of 0 or more")
     return int(seed)
 
 
@@ -127,7 +125,7 @@ def _bytes(data: Examples) -> int:
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """A door of the library: derivatives are on inside, and a lack of memory is said in our words."""
+    """For public functions: they work under torch.inference_mode too, and a lack of memory is an OutOfMemory."""
 
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -135,6 +133,8 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
             with torch.inference_mode(False), torch.no_grad():
                 return function(*args, **kwargs)
         except torch.OutOfMemoryError as e:
-            raise OutOfMemory(f"{first_line(e)}; {function.__name__}; give a smaller batch_size") from e
+            raise OutOfMemory(
+                f"{function.__name__} ran out of memory ({first_line(e)}); give a smaller batch_size"
+            ) from e
 
     return inside

@@ -1,4 +1,4 @@
-"""log p(y | outputs), one value an example, in nats."""
+"""log p(y | outputs): outputs and targets come in, one value per example, in nats, goes out."""
 
 from amends.data.targets import token_targets
 from amends.likelihoods.base import Custom, Likelihood, as_likelihood, asked, probability

@@ -1,4 +1,4 @@
-"""What the rest of amends asks of a likelihood, and how any callable becomes one."""
+"""What amends needs of a likelihood, and how any callable becomes one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from amends.likelihoods.categorical import Categorical
 class Likelihood(Protocol):
     """log p(targets | outputs) and what follows from it.
 
-    The Fisher of the outputs is H = Σᵣ uᵣuᵣᵀ over the rows u of `root`; for the three families
-    here it is also −∇² log p, so the generalised Gauss-Newton matrix is Jᵀ H J.
+    The Fisher of the outputs is H = Σᵣ uᵣuᵣᵀ over the rows u of `root`. For the families here it
+    is also −∇² log p, so the generalised Gauss-Newton matrix is Jᵀ H J.
     """
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """One log-likelihood an example, in nats."""
+        """One log-likelihood per example, in nats."""
         ...
 
     def belief(self, outputs: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ class Likelihood(Protocol):
         ...
 
     def sample(self, outputs: Tensor, uniform: Tensor) -> Tensor:
-        """Targets drawn from the model, from uniform noise of the shape of the outputs."""
+        """Targets drawn from the model, with uniform noise of the shape of the outputs."""
         ...
 
     def root(self, outputs: Tensor) -> Tensor:
@@ -45,20 +45,20 @@ class Likelihood(Protocol):
         ...
 
     def decide(self, outputs: Tensor) -> Tensor:
-        """The prediction a person would be shown."""
+        """The prediction to show a person."""
         ...
 
     def shown(self, targets: Tensor) -> Tensor:
-        """Targets in the same terms."""
+        """The targets in the same form as `decide` returns."""
         ...
 
     def ceiling(self, targets: Tensor) -> Tensor:
-        """The highest log-likelihood any outputs could give these targets, one an example."""
+        """The highest log-likelihood that any outputs could give each of these targets."""
         ...
 
     @property
     def family(self) -> Likelihood:
-        """The distribution the outputs belong to: what holds soft targets."""
+        """The distribution of the outputs, which also takes soft targets."""
         ...
 
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
@@ -70,9 +70,8 @@ class Likelihood(Protocol):
 class Custom:
     """A caller's own log-likelihood (class weights, label smoothing, another loss).
 
-    Training evidence goes through it; predictions, curvature of the outputs and correctness are
-    those of `like`, the family the outputs belong to. For regression or several labels say so:
-    Custom(f, like=Gaussian()).
+    Evidence is computed with it. Predictions, the curvature of the outputs and what counts as right are
+    those of `like`, the family of the outputs: for regression, Custom(f, like=Gaussian()).
     """
 
     log_prob: Callable[[Tensor, Tensor], Tensor]
@@ -118,28 +117,28 @@ class Custom:
         if not isinstance(values, Tensor) or values.shape != (len(outputs),):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise BadInput(
-                f"the likelihood returns {got} for {len(outputs)} examples, expected [{len(outputs)}]; likelihood; "
+                f"the likelihood returns {got} for {len(outputs)} examples, expected [{len(outputs)}]; "
                 "return one log-likelihood per example (reduction='none')"
             )
 
 
 def asked(likelihood: Likelihood, targets: Tensor) -> Likelihood:
-    """Told what these targets say beside the answer, where it knows such a thing: which tokens are asked, how
-    much an example weighs."""
+    """The likelihood with what these targets say besides the answer: which tokens are targets, or how much an
+    example weighs. Most likelihoods stay as they are."""
     tell = getattr(likelihood, "asked", None)
     return likelihood if tell is None else tell(targets)
 
 
 def probability(likelihood: Likelihood, log_p: Tensor, targets: Tensor) -> Tensor:
-    """exp(log p) in float64; of a sequence that of its typical token (the geometric mean), since the
-    product over many tokens is next to nothing whatever the model."""
+    """exp(log p) in float64. For a sequence, the geometric mean over its tokens: the product over many tokens
+    is close to zero for any model."""
     parts = getattr(likelihood.family, "parts", None)
     log_p = log_p.double()
     return log_p.exp() if parts is None else (log_p / parts(targets).to(log_p).clamp(min=1)).exp()
 
 
 def as_likelihood(given: Callable[[Tensor, Tensor], Tensor] | None) -> Likelihood:
-    """None is categorical; one of ours stays; any other callable is wrapped."""
+    """None is categorical, a Likelihood stays as it is, and any other callable is wrapped."""
     if given is None:
         return Categorical()
     return given if isinstance(given, Likelihood) else Custom(given)

@@ -51,9 +51,9 @@ class Bernoulli:
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         if outputs.ndim != 2 or targets.shape[1:] != outputs.shape[1:]:
             raise BadInput(
-                f"the model returns {list(outputs.shape)} and the labels have shape {list(targets.shape)}, "
-                f"expected [batch, labels] for both; {name}; give one 0/1 label per output"
+                f"the model returns {list(outputs.shape)} and the labels of {name} have shape {list(targets.shape)}, "
+                "expected [batch, labels] for both; give one 0/1 label per output"
             )
         outside = ((targets < 0) | (targets > 1)).flatten(1).any(1).nonzero()
         if len(outside):
-            raise BadInput(f"a label is outside [0, 1]; {name}[{int(outside[0])}]; give 0, 1 or a probability")
+            raise BadInput(f"{name}[{int(outside[0])}] has a label outside [0, 1]; give 0, 1 or a probability")

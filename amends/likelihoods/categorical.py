@@ -58,35 +58,37 @@ class Categorical:
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         if outputs.ndim != 2 or outputs.shape[1] < 2:
             raise BadInput(
-                f"the model returns {list(outputs.shape)} for a batch of {len(outputs)}, "
-                f"expected [batch, classes] with 2 classes or more; {name}; "
-                "return one row of logits per example, or pass a likelihood that fits, such as likelihoods.Gaussian()"
+                f"the model returns {list(outputs.shape)} for {len(outputs)} examples of {name}, expected [batch, "
+                "classes] with 2 classes or more; return one row of logits per example, or pass another likelihood, "
+                "such as likelihoods.Gaussian()"
             )
         classes = outputs.shape[1]
         if targets.is_floating_point():
             if targets.ndim == 1:
-                raise BadInput(f"labels are {targets.dtype}, expected whole numbers; {name}; convert them to integers")
+                raise BadInput(
+                    f"the labels of {name} are {targets.dtype}, expected whole numbers; convert them to integers"
+                )
             if targets.ndim != 2 or targets.shape[1] != classes:
                 raise BadInput(
-                    f"soft labels have shape {list(targets.shape)}, expected [{len(targets)}, {classes}]; "
-                    f"{name}; give class indices, or one probability per class"
+                    f"the soft labels of {name} are {list(targets.shape)}, expected [{len(targets)}, {classes}]; "
+                    "give class indices, or one probability per class"
                 )
             bad = ((targets < 0).any(1) | ((targets.sum(1) - 1).abs() > 1e-3)).nonzero()
             if len(bad):
                 raise BadInput(
-                    f"soft labels are negative or do not sum to 1; {name}[{int(bad[0])}]; "
-                    "give probabilities, or pass a likelihood that fits"
+                    f"the soft labels of {name}[{int(bad[0])}] are negative or do not sum to 1; "
+                    "give probabilities, or pass another likelihood"
                 )
             return
         if targets.ndim != 1:
             raise BadInput(
-                f"labels have shape {list(targets.shape)}, expected [{len(targets)}]; {name}; "
+                f"the labels of {name} have shape {list(targets.shape)}, expected [{len(targets)}]; "
                 "give one class index per example"
             )
         outside = ((targets < 0) | (targets >= classes)).nonzero()
         if len(outside):
             i = int(outside[0])
             raise BadInput(
-                f"label {int(targets[i])} is out of range 0 to {classes - 1}; {name}[{i}]; "
-                "map the labels to the model's classes, or drop the example"
+                f"{name}[{i}] has label {int(targets[i])}, but the model has {classes} outputs; "
+                "map classes to 0, 1, 2, ..., or drop the example"
             )

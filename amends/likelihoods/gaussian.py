@@ -57,6 +57,6 @@ class Gaussian:
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         if outputs.ndim != 2 or targets.numel() != len(targets) * outputs.shape[1]:
             raise BadInput(
-                f"the model returns {list(outputs.shape)} and the targets have shape {list(targets.shape)}, "
-                f"expected [batch, dims] for both; {name}; give one target per output"
+                f"the model returns {list(outputs.shape)} and the targets of {name} have shape {list(targets.shape)}, "
+                "expected [batch, dims] for both; give one target per output"
             )

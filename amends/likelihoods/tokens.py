@@ -13,19 +13,21 @@ from amends.errors import BadInput
 
 @dataclass(frozen=True)
 class Tokens:
-    """Σ over the asked tokens of log softmax(outputs before it): the log-likelihood of the sequence.
+    """Σ log softmax(outputs) over the target tokens: the log-likelihood of the sequence.
 
-    Targets [batch, length] stand at their own place, as in Hugging Face's `labels`: what comes before a
-    place predicts it, so the first is never asked; −100 asks nothing. A soft target is a row of
-    probabilities for each place, zeros where nothing is asked. An example is right when at least
-    `share` of its asked tokens are the most likely ones, given the true ones before them.
+    Targets [batch, length] are at their own place, as in Hugging Face's `labels`: the place before
+    predicts them, so the first is never a target; −100 means no target. A soft target is a row of
+    probabilities for each place, zeros where there is no target. An example is right when at least
+    `share` of its target tokens are the most likely ones, given the true ones before them.
     """
 
     share: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
-            raise BadInput(f"share is {self.share!r}; tokens; give what part of the tokens must be right, up to 1")
+            raise BadInput(
+                f"share is {self.share!r}; Tokens; give the share of tokens that must be right, above 0 and up to 1"
+            )
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         before, y = outputs[:, :-1], targets[:, 1:]
@@ -35,7 +37,7 @@ class Tokens:
         return torch.where(y != NOT_ASKED, chosen - before.logsumexp(-1), 0).sum(1)
 
     def asked(self, targets: Tensor) -> Tokens:
-        """The same, told what these targets ask: what it believes, draws, decides elsewhere is nothing."""
+        """The same, with predictions and draws only where these targets have one."""
         return _Asked(self.share, _is_asked(targets))
 
     def belief(self, outputs: Tensor) -> Tensor:
@@ -43,14 +45,14 @@ class Tokens:
         return torch.cat([torch.zeros_like(outputs[:, :1]), self._only(p, 0)], 1)
 
     def sample(self, outputs: Tensor, uniform: Tensor) -> Tensor:
-        """The first of the uniform numbers at each place is enough."""
+        """Uses the first of the uniform numbers at each place."""
         below = outputs[:, :-1].softmax(-1).cumsum(-1) < uniform[:, :-1, :1]
         return self._placed(below.sum(-1).clamp(max=outputs.shape[-1] - 1))
 
     def root(self, outputs: Tensor) -> Tensor:
         raise BadInput(
-            f"the exact curvature of {outputs.shape[1]} places with {outputs.shape[2]} tokens takes a backward pass "
-            "for each of them; tokens; draw labels instead, kind=amends.curvature.Sampled()"
+            f"the exact curvature takes a backward pass for each of {outputs.shape[1]} places times {outputs.shape[2]} "
+            "tokens; draw labels instead, with kind=amends.curvature.Sampled()"
         )
 
     def metric(self, outputs: Tensor, vector: Tensor) -> Tensor:
@@ -77,7 +79,7 @@ class Tokens:
         return torch.zeros(len(targets), device=targets.device)
 
     def parts(self, targets: Tensor) -> Tensor:
-        """How many tokens of each example are asked."""
+        """How many target tokens each example has."""
         return _is_asked(targets).sum(1)
 
     @property
@@ -88,29 +90,29 @@ class Tokens:
         return rows
 
     def _placed(self, tokens: Tensor) -> Tensor:
-        """At the place they stand for; the first is predicted by nothing."""
+        """At the place they are predicted for; nothing predicts the first."""
         return torch.cat([torch.full_like(tokens[:, :1], NOT_ASKED), self._only(tokens, NOT_ASKED)], 1)
 
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         if outputs.ndim != 3:
             raise BadInput(
-                f"the model returns {list(outputs.shape)}, expected [batch, length, vocabulary]; {name}; "
-                "give a causal language model, or another likelihood"
+                f"the model returns {list(outputs.shape)} for {name}, expected [batch, length, vocabulary]; "
+                "pass a causal language model, or another likelihood"
             )
         if targets.is_floating_point() or targets.shape[1:] != outputs.shape[1:2]:
             raise BadInput(
-                f"targets are {targets.dtype} of shape {list(targets.shape)}, expected token numbers "
-                f"[{len(targets)}, {outputs.shape[1]}]; {name}; tokens at their places, -100 where none is asked"
+                f"the targets of {name} are {targets.dtype} {list(targets.shape)}, expected token ids "
+                f"[{len(targets)}, {outputs.shape[1]}]; give tokens at their places, and -100 where there is no target"
             )
         outside = (((targets < 0) & (targets != NOT_ASKED)) | (targets >= outputs.shape[2])).any(1).nonzero()
         if len(outside):
             raise BadInput(
-                f"a target is neither -100 nor one of the {outputs.shape[2]} tokens; {name}[{int(outside[0])}]; "
+                f"{name}[{int(outside[0])}] has a target that is not one of {outputs.shape[2]} tokens, nor -100; "
                 "use the model's own tokenizer"
             )
         empty = (self.parts(targets) == 0).nonzero()
         if len(empty):
-            raise BadInput(f"no token is asked after the first; {name}[{int(empty[0])}]; drop it, or give its targets")
+            raise BadInput(f"{name}[{int(empty[0])}] has no target after the first token; drop it, or give it targets")
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +130,6 @@ class _Asked(Tokens):
 
 
 def _is_asked(targets: Tensor) -> Tensor:
-    """Of every place but the first."""
+    """Whether there is a target, at every place but the first."""
     rest = targets[:, 1:]
     return rest.sum(-1) > 0 if rest.is_floating_point() else rest != NOT_ASKED

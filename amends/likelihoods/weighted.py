@@ -1,4 +1,4 @@
-"""Training examples that count more or less than one: their weights travel with the targets."""
+"""Examples that count more or less than 1; their weights are kept with the targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def with_weights(targets: Any, weights: Any) -> Tensor:
     """Targets for `Weighted`: [n, 1 + ...] with the weight of each example in front."""
     y, w = torch.as_tensor(targets), torch.as_tensor(weights)
     if w.shape != y.shape[:1] or not bool((w.isfinite() & (w >= 0)).all()):
-        raise BadInput(f"weights have shape {list(w.shape)}; weights; give one number of 0 or more for each target")
+        raise BadInput(
+            f"weights have shape {list(w.shape)} for targets {list(y.shape)}; give one number of 0 or more per target"
+        )
     rows = y[:, None] if y.ndim == 1 else y
     dtype = torch.promote_types(w.dtype if w.is_floating_point() else torch.float32, torch.float32)
     return torch.cat([w[:, None].to(dtype), rows.to(dtype)], 1)
@@ -26,8 +28,8 @@ def with_weights(targets: Any, weights: Any) -> Tensor:
 
 @dataclass(frozen=True)
 class Weighted:
-    """w · log p(y | outputs): what a loss with sample weights descends. Targets are `with_weights(y, w)`, of
-    every set; failures and right examples commonly weigh 1.
+    """w · log p(y | outputs), as in a loss with sample weights. The targets of every set are
+    `with_weights(y, w)`; failures and right examples commonly weigh 1.
 
     The weights are part of the targets, so tables by class are left out.
     """
@@ -51,7 +53,7 @@ class Weighted:
         return torch.cat([self._weights(outputs)[:, None], self.like.belief(outputs)], 1)
 
     def sample(self, outputs: Tensor, uniform: Tensor) -> Tensor:
-        """Of weight √w, so that the squared gradient has the weight w."""
+        """With weight √w, so that the squared gradient has weight w."""
         drawn = self.like.sample(outputs, uniform).to(outputs.dtype)
         return torch.cat([self._weights(outputs).sqrt()[:, None], drawn.reshape(len(drawn), -1)], 1)
 
@@ -79,14 +81,14 @@ class Weighted:
 
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         if isinstance(self.like.family, Tokens):
-            raise BadInput(f"tokens cannot carry weights; {name}; weigh them in a likelihood of your own")
+            raise BadInput(f"tokens cannot have weights; {name}; weigh them in your own likelihood")
         if targets.ndim != 2 or targets.shape[1] < 2 or not targets.is_floating_point():
             raise BadInput(
-                f"targets have shape {list(targets.shape)}, expected a weight and a target each; {name}; "
-                "give likelihoods.with_weights(targets, weights)"
+                f"the targets of {name} have shape {list(targets.shape)}, expected a weight and a target each; "
+                "pass likelihoods.with_weights(targets, weights)"
             )
         if bool((targets[:, 0] < 0).any()):
-            raise BadInput(f"a weight is negative; {name}; give weights of 0 or more")
+            raise BadInput(f"{name} has a negative weight; give weights of 0 or more")
         self.like.check(outputs, self._plain(targets), name)
 
 

@@ -1,4 +1,7 @@
-"""Models as people keep them: read without running what is in the file, written back the way they came."""
+"""Models: what a user has on disk or passes comes in, an nn.Module goes out, and can be written back as it came.
+
+Files are read without running code from them.
+"""
 
 from __future__ import annotations
 
@@ -26,25 +29,27 @@ def load(
     adapter: str | Path | None = None,
     folder: str | Path = Path("."),
 ) -> Loaded:
-    """A model from a function of the user's own or from a Hugging Face directory, with an adapter or without.
+    """A model from the user's own function or from a Hugging Face directory, with or without an adapter.
 
     `function` is "package.module:function", called with `options`; `weights` are safetensors or a state
-    dict. Of `huggingface` the `task` is taken from its config unless given ("text-classification",
-    "image-classification", "causal-lm"); its `options` are max_length, num_labels and problem_type. Of a
-    model with an `adapter` only the adapter is trainable. Paths are relative to `folder`, where modules
-    are looked for first; nothing is ever downloaded.
+    dict. For `huggingface`, a directory, `task` is "text-classification", "image-classification" or "causal-lm",
+    taken from its config when None; its `options` are max_length, num_labels and problem_type. With an
+    `adapter`, only the adapter is trainable. Paths are relative to `folder`, where modules are looked for
+    first; nothing is ever downloaded.
     """
     home = Path(folder)
     config = None if adapter is None else read_adapter(home / adapter)
     if (function is None) == (huggingface is None):
-        what = "there is no model" if function is None else "there are two models"
-        raise BadInput(f"{what}; model; give function = 'package.module:function', or huggingface = a directory")
+        what = "neither function nor huggingface is" if function is None else "both function and huggingface are"
+        raise BadInput(f"{what} given; model; give function = 'package.module:function', or huggingface = a directory")
     if huggingface is not None:
         if weights is not None:
-            raise BadInput("the directory has weights of its own; weights; leave them out, or give a function")
+            raise BadInput(
+                "weights cannot be used with huggingface, which has its own; leave them out, or give a function"
+            )
         loaded = load_huggingface(home / huggingface, task, options or {}, lent_by(config or {}))
     else:
         if task is not None:
-            raise BadInput(f"task is {task!r} for a function; task; leave it out: the function makes the model")
+            raise BadInput(f"task is {task!r}, but task is for huggingface only; leave it out")
         loaded = load_plain(str(function), options or {}, weights, home)
     return loaded if adapter is None else with_adapter(loaded, home / adapter)

@@ -1,4 +1,4 @@
-"""LoRA and its kind (peft): only the adapter is trainable, so only the adapter is edited and written."""
+"""LoRA and other adapters of peft: only the adapter is trainable, so only the adapter is edited and written."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from amends.models.loaded import Loaded
 
 
 def read_adapter(where: Path) -> dict[str, Any]:
-    """Its config."""
+    """The config of an adapter."""
     try:
         return json.loads((where / "adapter_config.json").read_text())
     except (OSError, ValueError) as e:
-        raise BadInput(f"no adapter_config.json that can be read; adapter {where}; give what peft wrote") from e
+        raise BadInput(
+            f"adapter_config.json cannot be read ({first_line(e)}); adapter {where}; give the folder that peft wrote"
+        ) from e
 
 
 def lent_by(config: dict[str, Any]) -> tuple[str, ...]:
-    """Parts of the model that the adapter brings whole, such as a classifier's head."""
+    """Parts of the model that come with the adapter, such as the head of a classifier."""
     heads = ("classifier", "score") if config.get("task_type") == "SEQ_CLS" else ()
     return (*(config.get("modules_to_save") or ()), *heads)
 
@@ -32,11 +34,13 @@ def with_adapter(base: Loaded, where: Path) -> Loaded:
     try:
         import peft
     except ImportError as e:
-        raise BadInput("peft is not installed; adapter; pip install 'amends[peft]'") from e
+        raise BadInput("an adapter cannot be loaded without peft; run: pip install 'amends[peft]'") from e
     try:
         model = peft.PeftModel.from_pretrained(base.model, str(where), is_trainable=True, local_files_only=True)
     except Exception as e:
-        raise BadInput(f"the adapter does not fit the model ({first_line(e)}); adapter {where}; check both") from e
+        raise BadInput(
+            f"the adapter does not fit the model ({first_line(e)}); adapter {where}; give the model it was trained with"
+        ) from e
 
     def write(repaired: nn.Module, folder: Path) -> None:
         repaired.save_pretrained(str(folder), save_embedding_layers=False)  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""What a caller passes as a model, opened: the module inside it, and the way back to what it was."""
+"""What a caller passes as a model: the module inside, and the way back to the same kind of thing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amends.errors import BadInput
+from amends.errors import BadInput, kind_of
 from amends.likelihoods import Categorical, Custom, Gaussian
 from amends.models.loaded import Loaded
 
@@ -32,8 +32,8 @@ REASONS = {  # by the first part of a class's module
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """The module to work on, the likelihood its outputs imply (None: whatever the caller says), and how a
-    repaired copy of the module becomes the kind of thing that was given."""
+    """The module to work on, the likelihood of its outputs (None: the caller's), and how a repaired copy of
+    the module becomes the kind of thing that was passed."""
 
     module: nn.Module
     likelihood: Any
@@ -41,15 +41,16 @@ class Opened:
 
     @property
     def innermost(self) -> nn.Module:
-        """The module whose forward names its inputs: not what stands around it."""
+        """The module whose forward names the inputs, without wrappers and adapters."""
         inner = _inner(self.module)
         base = getattr(inner, "get_base_model", None)  # of an adapter
         return inner if base is None else base()
 
 
 def module_of(model: Any, likelihood: Any = None) -> Opened:
-    """A module as it is; of a skorch net its module, with the likelihood of its criterion unless the caller
-    gives one; a Loaded. What cannot work is refused with the reason."""
+    """Opens a module, a Loaded or a skorch net; a net's likelihood is that of its criterion unless one is given.
+
+    Anything else is refused, with the reason."""
     if isinstance(model, Loaded):
         return Opened(model.model, model.likelihood if likelihood is None else likelihood, _same)
     if isinstance(model, nn.Module):
@@ -61,7 +62,7 @@ def module_of(model: Any, likelihood: Any = None) -> Opened:
 
 
 def is_skorch(model: Any) -> bool:
-    """Whoever has such a net has imported skorch."""
+    """Does not import skorch: whoever has such a net has done so."""
     skorch = sys.modules.get("skorch")
     return skorch is not None and isinstance(model, skorch.NeuralNet)
 
@@ -74,39 +75,37 @@ def _no_model(model: Any) -> BadInput:
     kind = type(model)
     name, home = kind.__name__, kind.__module__.partition(".")[0]
     if isinstance(model, type) and issubclass(model, nn.Module):
-        return BadInput(f"model is the class {model.__name__}; model; pass a trained object of it")
+        return BadInput(f"model is the class {model.__name__}; pass a trained instance of it")
     if isinstance(model, str | Path):
-        return BadInput(f"model is a name, {str(model)!r}; model; load it first: amends.models.load(...)")
+        return BadInput(f"model is {str(model)!r}; load the model first, with amends.models.load(...)")
     if name == "ExportedProgram":
         return BadInput(
-            "model is a torch.export program, a fixed graph whose weights cannot be edited; model; pass the network "
-            "it was exported from"
+            "model is a torch.export program, a fixed graph whose weights cannot be edited; pass the network it was "
+            "exported from"
         )
     if home in ("transformers", "lightning", "pytorch_lightning", "trl") and hasattr(model, "model"):
-        return BadInput(f"model is a {name} around a module; model; pass its .model")
+        return BadInput(f"model is a {name}, which wraps the module; pass its .model")
     if home in REASONS:
         why, instead = REASONS[home]
-        return BadInput(f"model is a {name}: {why}; model; {instead}")
-    return BadInput(f"model is a {name}, expected a torch.nn.Module; model; pass the module")
+        return BadInput(f"model is a {name}: {why}; {instead}")
+    return BadInput(f"model is {kind_of(model)}, expected a torch.nn.Module; pass the module")
 
 
 def _refuse_frozen(model: nn.Module) -> None:
-    """Modules that torch.func cannot call with other weights, or whose weights take no small step."""
+    """BadInput for modules that torch.func cannot call with other weights, or whose weights are too coarse to edit."""
     name = type(model).__name__
     if isinstance(model, torch.jit.ScriptModule):
-        raise BadInput(
-            f"model is a TorchScript module ({name}), a fixed graph; model; pass the network it was made from"
-        )
+        raise BadInput(f"model is a TorchScript module ({name}), a fixed graph; pass the network it was made from")
     if name == "OptimizedModule":
-        raise BadInput("model is compiled; model; pass the module inside it, model._orig_mod, and compile the result")
+        raise BadInput("model is compiled; pass the module inside, model._orig_mod, and compile the result")
     if name in ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"):
-        raise BadInput(f"model is wrapped in {name}; model; pass the module inside it, model.module")
+        raise BadInput(f"model is wrapped in {name}; pass the module inside, model.module")
     for part, module in model.named_modules():
         home = type(module).__module__
         whole = any(not (p.is_floating_point() or p.is_complex()) for p in module.parameters(recurse=False))
         if whole or ".quantized" in home or home.startswith(("bitsandbytes", "torchao")):
             raise BadInput(
-                f"{part or 'model'} is quantised ({type(module).__name__}), too coarse for a small edit; model; "
+                f"{part or 'model'} is quantised ({type(module).__name__}), too coarse for a small edit; "
                 "pass the model before quantisation"
             )
 
@@ -132,7 +131,7 @@ class Logarithm(Around):
 
 
 class TwoClasses(Around):
-    """The logits (0, f) of a module that gives one logit f: softmax of them is σ(f)."""
+    """The logits (0, f) of a module that returns one logit f: their softmax is σ(f)."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         f = self.inner(*args, **kwargs)
@@ -144,14 +143,14 @@ def _skorch(net: Any, likelihood: Any) -> Opened:
     import skorch
 
     if not getattr(net, "initialized_", False):
-        raise BadInput(f"the {type(net).__name__} is not fitted; model; call fit, or initialize and load_params")
+        raise BadInput(f"the {type(net).__name__} is not fitted; call fit, or initialize and load_params")
     module, criterion = net.module_, net.criterion_
     _refuse_frozen(module)
     if likelihood is None:
         module, likelihood = _outputs(net, module, criterion, isinstance(net, skorch.NeuralNetClassifier))
 
     def back(repaired: nn.Module) -> Any:
-        """A copy of the net with the repaired weights; its optimiser and history come along."""
+        """A copy of the net with the repaired weights, and with its optimiser and history."""
         copied = deepcopy(net)
         copied.module_.load_state_dict(_inner(repaired).state_dict())
         return copied
@@ -160,7 +159,7 @@ def _skorch(net: Any, likelihood: Any) -> Opened:
 
 
 def _outputs(net: Any, module: nn.Module, criterion: Any, classifier: bool) -> tuple[nn.Module, Any]:
-    """The module as giving logits or means, and their likelihood."""
+    """The module, wrapped to return logits or means, and their likelihood."""
     weight = getattr(criterion, "weight", None)
     if isinstance(criterion, nn.NLLLoss):
         return (Logarithm(module) if classifier else module), _weighted(weight, 0.0)
@@ -172,13 +171,13 @@ def _outputs(net: Any, module: nn.Module, criterion: Any, classifier: bool) -> t
     if isinstance(criterion, nn.MSELoss):
         return module, Gaussian()
     raise BadInput(
-        f"the likelihood of {type(criterion).__name__} is not known; model; pass likelihood=, a function of (outputs, "
-        "targets) that gives one log-likelihood an example"
+        f"the likelihood of {type(criterion).__name__} is not known; pass likelihood=, a function of (outputs, "
+        "targets) that returns one log-likelihood per example"
     )
 
 
 def _weighted(weight: Tensor | None, smoothing: float) -> Any:
-    """Categorical; with class weights or smoothing as the criterion had them."""
+    """Categorical, with the class weights and label smoothing of the criterion."""
     if weight is None and not smoothing:
         return Categorical()
 

@@ -1,4 +1,4 @@
-"""Models as Hugging Face keeps them: a directory with a config, weights, and a tokenizer or image processor."""
+"""Models of Hugging Face: a directory with a config, weights, and a tokenizer or image processor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from amends.data.examples import Inputs
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, nearest
 from amends.likelihoods import Bernoulli, Gaussian, Tokens
 from amends.models.loaded import Loaded
 
@@ -25,20 +25,20 @@ TASKS = {
     "causal-lm": ("AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel")),
 }
 OPTIONS = ("max_length", "num_labels", "problem_type")
-LONGEST = 512  # tokens of an example, where neither the model nor the caller says less
+LONGEST = 512  # tokens per example, unless the model or the caller sets less
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".ot", ".onnx", ".gguf", ".index.json")
 
 
 def load_huggingface(where: Path, task: str | None, options: Mapping[str, Any], lent: tuple[str, ...] = ()) -> Loaded:
     """The model, in float32. Nothing is downloaded, and no code from the directory is run.
 
-    `lent` are the parts an adapter brings: without one, weights that are not there are refused.
+    `lent` are the parts that come with an adapter; any other missing weights are an error.
     """
     config = _config(where)
     task = _task(config, task, where)
     unknown = [k for k in options if k not in OPTIONS]
     if unknown:
-        raise BadInput(f"no option {unknown[0]}; huggingface {where}; there are {', '.join(OPTIONS)}")
+        raise BadInput(f"there is no option {unknown[0]}; huggingface {where}; {nearest(unknown[0], OPTIONS)}")
     model = _model(where, task, {k: v for k, v in options.items() if k != "max_length"}, lent)
     longest = options.get("max_length")
     encode = _images(where, model) if task == "image-classification" else _texts(where, model, task, longest)
@@ -51,7 +51,7 @@ def load_huggingface(where: Path, task: str | None, options: Mapping[str, Any], 
 
     names = getattr(model.config, "id2label", None) or {}
     classes = () if task == "causal-lm" else tuple(str(names[i]) for i in sorted(names))
-    if all(name == f"LABEL_{i}" for i, name in enumerate(classes)):  # what a config says when nobody named them
+    if all(name == f"LABEL_{i}" for i, name in enumerate(classes)):  # the default of a config without names
         classes = ()
     return Loaded(
         model=model, write=write, classes=classes, encode=encode, likelihood=_likelihood(model.config, task),
@@ -61,28 +61,29 @@ def load_huggingface(where: Path, task: str | None, options: Mapping[str, Any], 
 
 def _config(where: Path) -> dict[str, Any]:
     if not where.is_dir():
-        name = str(where)
         raise BadInput(
-            f"no such directory, and nothing is downloaded; huggingface {name}; fetch it first "
-            f"(hf download NAME --local-dir DIR) and give DIR"
+            f"no such directory, and nothing is downloaded; huggingface {where}; download it first "
+            "(hf download NAME --local-dir DIR) and give DIR"
         )
     if (where / "adapter_config.json").is_file() and not (where / "config.json").is_file():
         raise BadInput(
-            f"an adapter without its base; huggingface {where}; give the base's directory here, and this one as adapter"
+            f"this is an adapter without its base model; huggingface {where}; give the base here, and this as adapter"
         )
     try:
         config = json.loads((where / "config.json").read_text())
     except FileNotFoundError as e:
-        raise BadInput(f"no config.json; huggingface {where}; give what save_pretrained wrote") from e
+        raise BadInput(
+            f"there is no config.json; huggingface {where}; give the folder that save_pretrained wrote"
+        ) from e
     except ValueError as e:
-        raise BadInput(f"config.json is no JSON ({first_line(e)}); huggingface {where}; copy it again") from e
+        raise BadInput(f"config.json is not valid JSON ({first_line(e)}); huggingface {where}; copy it again") from e
     if config.get("quantization_config"):
         raise BadInput(
-            f"a quantised model, too coarse for a small edit; huggingface {where}; give the one before quantisation"
+            f"the model is quantised, too coarse for a small edit; huggingface {where}; give it before quantisation"
         )
     if config.get("auto_map"):
         raise BadInput(
-            f"it brings its own code, which is never run; huggingface {where}; build it in a function of your own"
+            f"the model needs its own code, which is never run; huggingface {where}; build it in your own function"
         )
     return config
 
@@ -90,13 +91,13 @@ def _config(where: Path) -> dict[str, Any]:
 def _task(config: Mapping[str, Any], task: str | None, where: Path) -> str:
     if task is not None:
         if task not in TASKS:
-            raise BadInput(f"task is {task!r}; huggingface {where}; give one of {', '.join(TASKS)}")
+            raise BadInput(f"task is {task!r}; huggingface {where}; {nearest(task, TASKS)}")
         return task
-    made = config.get("architectures") or ["nothing"]
+    made = config.get("architectures") or ["model without architecture"]
     for name, (_, endings) in TASKS.items():
         if made[0].endswith(endings):
             return name
-    raise BadInput(f"it is a {made[0]}; huggingface {where}; give a task, one of {', '.join(TASKS)}")
+    raise BadInput(f"the task of a {made[0]} is not known; huggingface {where}; give task, one of {', '.join(TASKS)}")
 
 
 def _model(where: Path, task: str, options: dict[str, Any], lent: tuple[str, ...]) -> Any:
@@ -108,20 +109,22 @@ def _model(where: Path, task: str, options: dict[str, Any], lent: tuple[str, ...
                 ignore_mismatched_sizes=True, **options,
             )  # fmt: skip
     except Exception as e:
-        raise BadInput(f"transformers cannot load it ({first_line(e)}); huggingface {where}; check it") from e
+        raise BadInput(
+            f"transformers cannot load the model ({first_line(e)}); huggingface {where}; check the directory"
+        ) from e
     missing = sorted(k for k in info["missing_keys"] if not set(k.split(".")) & set(lent))
     if missing:
         raise BadInput(
-            f"no weights for {', '.join(missing[:3])}, which would be random; huggingface {where}; "
-            "give a model that was trained for this, or another task"
+            f"there are no weights for {', '.join(missing[:3])}, which would be random; huggingface {where}; "
+            "give a model that was trained for this task, or another task"
         )
     shapes = sorted((str(k[0]), k) for k in info["mismatched_keys"])
     shapes = [(k, sizes) for k, sizes in shapes if not set(k.split(".")) & set(lent)]
     if shapes:
         (name, (_, there, wanted)) = shapes[0]
         raise BadInput(
-            f"{name} is {list(there)}, the config says {list(wanted)}; huggingface {where}; give weights and config "
-            "of one model"
+            f"{name} has shape {list(there)}, but the config says {list(wanted)}; huggingface {where}; "
+            "give weights and config of one model"
         )
     return model.eval()
 
@@ -135,7 +138,7 @@ def _likelihood(config: Any, task: str) -> Any:
 
 
 def _texts(where: Path, model: Any, task: str, longest: int | None) -> Callable[[list[Any]], Inputs] | None:
-    """All texts to one length, so that sets can be put together: cut there, and padded up to it."""
+    """Encodes every text to one length, cut or padded, so that sets can be joined."""
     transformers = library()
     if not any((where / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt")):
         return None
@@ -159,7 +162,7 @@ def _texts(where: Path, model: Any, task: str, longest: int | None) -> Callable[
 
 
 def _images(where: Path, model: Any) -> Callable[[list[Any]], Inputs] | None:
-    """From images as floats [channels, height, width] in 0..1, or whatever the processor itself takes."""
+    """Encodes images: floats [channels, height, width] from 0 to 1, or whatever the processor takes."""
     transformers = library()
     if not any((where / name).is_file() for name in ("preprocessor_config.json", "processor_config.json")):
         return None
@@ -174,7 +177,7 @@ def _images(where: Path, model: Any) -> Callable[[list[Any]], Inputs] | None:
 
 
 def _bytes(image: Any, channels: int) -> Any:
-    """A float tensor as the picture it came from: processors begin with one."""
+    """A float tensor as bytes [height, width, channels], which processors expect."""
     if not isinstance(image, Tensor):
         return image
     image = image.expand(channels, -1, -1) if image.shape[0] == 1 else image
@@ -182,7 +185,7 @@ def _bytes(image: Any, channels: int) -> Any:
 
 
 def _copy_rest(kept: list[Path], folder: Path) -> None:
-    """Tokenizer, image processor, generation settings: all but weights, what was written anew, and the card."""
+    """Copies tokenizer, image processor and settings: all but the weights, the card, and what is already there."""
     for path in kept:
         if path.name.endswith(WEIGHTS) or path.name == "README.md" or (folder / path.name).exists():
             continue
@@ -193,13 +196,15 @@ def library() -> Any:
     try:
         import transformers
     except ImportError as e:
-        raise BadInput("transformers is not installed; huggingface; pip install 'amends[huggingface]'") from e
+        raise BadInput(
+            "a Hugging Face model cannot be loaded without transformers; run: pip install 'amends[huggingface]'"
+        ) from e
     return transformers
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' bars and notes; what matters of them is raised."""
+    """Inside, transformers shows no progress bars and no notes; what matters is raised."""
     logging = library().utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

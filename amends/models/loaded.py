@@ -14,10 +14,10 @@ from amends.data.examples import Inputs
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Loaded:
-    """A model as it was read, and how to write it back the way it came.
+    """A model as it was read, and how to write it back in the same form.
 
-    `encode` goes from raw texts or images to inputs, where the model brings its own tokenizer or image
-    processor; `likelihood` is there where the model implies one; `files` are all that it was read from.
+    `encode` turns raw texts or images into inputs, where the model comes with a tokenizer or image
+    processor; `likelihood` is set where the model implies one; `files` are those it was read from.
     `write(model, folder)` fills an existing, empty folder.
     """
 
@@ -30,7 +30,7 @@ class Loaded:
 
 
 def write_weights(model: nn.Module, folder: Path) -> None:
-    """model.safetensors; of tied weights one, and the name of it for the others."""
+    """Writes model.safetensors; tied weights are stored once, and the other names refer to it."""
     from safetensors.torch import save_model
 
     save_model(model, str(folder / "model.safetensors"), metadata={"format": "pt"})

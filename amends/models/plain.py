@@ -1,4 +1,4 @@
-"""A module made by the user's own function, with weights from a file."""
+"""A model from the user's own function, with weights from a file."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from typing import Any
 
 from torch import nn
 
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, kind_of
 from amends.models.estimators import is_skorch, module_of
 from amends.models.loaded import Loaded, write_weights
 from amends.models.weights import put_weights, read_weights
 
 
 def load_plain(function: str, options: Mapping[str, Any], weights: str | Path | None, folder: Path) -> Loaded:
-    """`function` is called with `options` and returns the network, or a skorch net around it; weights may
-    already be in it."""
+    """`function` is called with `options` and returns the network or a skorch net; without `weights`, it keeps
+    those it comes with."""
     make = function_named(function, folder)
     with importable(folder):
         try:
             model = make(**options)
         except Exception as e:
-            raise BadInput(f"it raised {type(e).__name__}: {first_line(e)}; function {function}; check it") from e
+            raise BadInput(
+                f"the function raised {type(e).__name__}: {first_line(e)}; function {function}; correct it"
+            ) from e
     module = model.module_ if is_skorch(model) and getattr(model, "initialized_", False) else model
     if not isinstance(module, nn.Module):
         raise BadInput(
-            f"it returns a {type(model).__name__}, expected a torch.nn.Module; function {function}; return the network"
+            f"the function returns {kind_of(model)}, expected a torch.nn.Module; function {function}; return that"
         )
     source = getattr(sys.modules.get(make.__module__), "__file__", None)
     files = [Path(source)] if source else []
@@ -50,7 +52,7 @@ def load_plain(function: str, options: Mapping[str, Any], weights: str | Path | 
 
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """Modules of `folder` can be imported, and nothing is written beside them."""
+    """Inside, modules of `folder` can be imported, and no bytecode is written there."""
     path, written = list(sys.path), sys.dont_write_bytecode
     sys.path.insert(0, str(folder.resolve()))
     sys.dont_write_bytecode = True
@@ -62,44 +64,44 @@ def importable(folder: Path) -> Iterator[None]:
 
 
 def function_named(function: str, folder: Path, where: str = "function") -> Callable[..., Any]:
-    """What "package.module:function" names; modules are looked for in `folder` first."""
+    """The function called "package.module:function"; modules are looked for in `folder` first."""
     module, colon, name = function.partition(":")
     if not colon or not module or not name:
         raise BadInput(f"function is {function!r}; {where}; give package.module:function")
     with importable(folder):
-        return _found(module, name, folder, f"{where} {function}")
+        return _imported(module, name, folder, f"{where} {function}")
 
 
-def _found(module: str, name: str, folder: Path, where: str) -> Callable[..., Any]:
+def _imported(module: str, name: str, folder: Path, where: str) -> Callable[..., Any]:
     _forget_another(module.partition(".")[0], folder, where)
     try:
-        found = import_module(module)
+        value: Any = import_module(module)
     except ModuleNotFoundError as e:
-        raise BadInput(f"{first_line(e)}; {where}; it is looked for in {folder.resolve()}") from e
+        raise BadInput(f"{first_line(e)}; {where}; put it into {folder.resolve()}, or install it") from e
     except Exception as e:
-        raise BadInput(f"importing {module} raised {type(e).__name__}: {first_line(e)}; {where}; check it") from e
+        raise BadInput(f"importing {module} raised {type(e).__name__}: {first_line(e)}; {where}; correct it") from e
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise BadInput(f"{module} has no {name}; {where}; check the name")
-        found = getattr(found, part)
-    if not callable(found):
-        raise BadInput(f"{name} is a {type(found).__name__}; {where}; give a function or a class")
-    return found
+        value = getattr(value, part)
+    if not callable(value):
+        raise BadInput(f"{name} is {kind_of(value)}; {where}; give a function or a class")
+    return value
 
 
 def _forget_another(top: str, folder: Path, where: str) -> None:
-    """A module of the same name that another folder left behind gives way; one that is installed does not."""
+    """Forgets a module of the same name that was imported from another folder; an installed one is an error."""
     cached = sys.modules.get(top)
     here = PathFinder.find_spec(top, [str(folder.resolve())])
     if cached is None or here is None or _origin(here) == _origin(cached.__spec__):
         return
     installed = PathFinder.find_spec(top, sys.path[1:])
     if top in sys.builtin_module_names or (installed is not None and _origin(installed) == _origin(cached.__spec__)):
-        raise BadInput(f"{top} is also the name of an installed module; {where}; rename the file")
+        raise BadInput(f"{top} is also the name of an installed module; {where}; rename your file")
     for name in [n for n in sys.modules if n == top or n.startswith(f"{top}.")]:
         del sys.modules[name]
 
 
 def _origin(spec: Any) -> Any:
-    """Where it comes from; a package without __init__.py is known by its folders."""
+    """Where a module comes from; for a package without __init__.py, its folders."""
     return spec and (spec.origin or tuple(spec.submodule_search_locations or ()))

@@ -1,1 +1,1 @@
-"""What lies near what: a factor and weights come in, conflicting, similar and repeated examples go out."""
+"""Which examples are near each other: factors and weights come in; conflicts, copies, clusters and votes go out."""

@@ -1,9 +1,9 @@
 """Which failures a training example pulls against, pair by pair.
 
-The gradient dot product of the last linear layer: −(a_z·a_f + 1)(g_z·g_f), with a the layer's
-input and g the gradient of log p at its output; of a sequence the same summed over its places, to the
-precision of a random projection. Positive when learning z lowers log p(f). It is
-there to show a person examples side by side; scores come from the edit.
+The negative dot product of gradients of the last linear layer: −(a_z·a_f + 1)(g_z·g_f), with a the
+layer's input and g the gradient of log p at its output; for a sequence, summed over its places, up to a
+random projection. It is positive when learning z lowers log p(f). It is there to show a person examples
+side by side; scores come from the edit.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def conflicts(train: Factor, failures: Factor, theta: Params, most: int = 5) -> 
     if not len(train) or not len(failures):
         return [[] for _ in range(len(train))]
     (az, gz), (af, gf) = last_gradients(train, theta), last_gradients(failures, theta)
-    found: list[list[int]] = []
+    strongest: list[list[int]] = []
     step = max(1, CHUNK // len(failures))
     for start in range(0, len(train), step):
         part = slice(start, start + step)
         against = -(az[part] @ af.T) * (gz[part] @ gf.T)
         value, place = against.topk(min(most, len(failures)), dim=1)
         pairs = zip(value.cpu().numpy(), place.cpu().numpy(), strict=True)
-        found += [[int(j) for v, j in zip(vs, js, strict=True) if v > 0] for vs, js in pairs]
-    return found
+        strongest += [[int(j) for v, j in zip(vs, js, strict=True) if v > 0] for vs, js in pairs]
+    return strongest

@@ -1,6 +1,6 @@
-"""What lies near what: copies among the inputs, and neighbours in the model's own features.
+"""Copies among the inputs, and neighbours in the model's own features.
 
-The features are what the last linear layer sees, scaled to length 1, so that nearness is the
+The features are the inputs of the last linear layer, scaled to length 1, so that nearness is the
 cosine. They are there to show a person what belongs together; scores come from the edit.
 """
 
@@ -22,27 +22,27 @@ from amends.evidence.params import Params
 from amends.nearness.conflicts import CHUNK
 
 RESTARTS = 10
-ROUNDS = 300  # of one restart: rounding could make assignments alternate for ever
+ROUNDS = 300  # of one restart, since rounding could make assignments alternate for ever
 APART = 0.1  # mean silhouette below which examples count as one cluster
 
 
 def features(data: Factor, theta: Params) -> Tensor:
-    """What the last linear layer sees of each example, without the 1 for its bias, in float64.
+    """The input of the last linear layer for each example, in float64.
 
-    Where no such layer trains, or it sees several rows an example, the outputs take its place. Rows
-    have length 1, but for rows of zeros.
+    The outputs take its place where no such layer trains, or where it sees several rows per example. Rows
+    have length 1, except rows of zeros.
     """
     if not len(data):
         return torch.zeros(0, 0, dtype=torch.float64, device=data.network.device)
-    seen = last_layer(data, theta)[0][:, :-1]
+    seen = last_layer(data, theta)[0][:, :-1]  # without the 1 for the bias
     return _unit(seen.double() if seen.shape[1] else data.outputs(theta).flatten(1).double())
 
 
 def duplicates(data: Factor, order: np.ndarray, apart: float = 0.05) -> list[list[int]]:
-    """Groups of near copies among the examples at `order`, each in that order, by its first member.
+    """Groups of near copies among the examples at `order`, in that order.
 
-    Equal inputs always are copies. Of a float tensor those are too that differ by no more than
-    `apart` of their distance from the mean of `data`; what is a copy of a copy joins the group.
+    Equal inputs are always copies. In a float tensor, so are inputs that differ by at most `apart` of
+    their distance from the mean of `data`. A copy of a copy is in the same group.
     """
     part = data[order]
     first: dict[tuple[bytes, ...], int] = {}
@@ -58,7 +58,7 @@ def duplicates(data: Factor, order: np.ndarray, apart: float = 0.05) -> list[lis
 
 
 def _flat(part: Factor) -> Tensor:
-    """Inputs as rows of numbers, where the network computes."""
+    """Inputs as rows of numbers, on the device of the network."""
     device, dtype = part.network.device, torch.promote_types(leaves(part.examples.x)[0].dtype, torch.float32)
     return part.map(lambda x, y: leaves(x)[0].reshape(len(y), -1).to(device, dtype))
 
@@ -69,7 +69,7 @@ def _parts(data: Factor) -> Iterator[Factor]:
 
 
 def _join(label: np.ndarray, rows: Tensor, apart: float) -> None:
-    """Gives all that are linked by near copies one label, in place."""
+    """Gives one label to all rows that near copies link, in place."""
     size = rows.pow(2).sum(1)
     for at in _slices(len(rows), len(rows)):
         distance = size[at, None] + size - 2 * rows[at] @ rows.T
@@ -82,7 +82,7 @@ def _join(label: np.ndarray, rows: Tensor, apart: float) -> None:
 
 
 def votes(failures: Factor, right: Factor, theta: Params, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Of each failure's k nearest in `right`, the share with its given label, and with the predicted one.
+    """For each failure, the share of its k nearest in `right` with its given label, and with its predicted one.
 
     NaN where targets are not classes, or `right` is empty.
     """
@@ -94,16 +94,16 @@ def votes(failures: Factor, right: Factor, theta: Params, k: int = 10) -> tuple[
     labels = right.examples.y.cpu().numpy()
     y, leaning = failures.examples.y.cpu().numpy(), predicted(failures, theta)
     for at in _slices(len(failures), len(right)):
-        found = (near[at] @ known.T).topk(min(k, len(right)), dim=1).indices.cpu().numpy()
-        given[at] = (labels[found] == y[at, None]).mean(1)
-        said[at] = (labels[found] == leaning[at, None]).mean(1)
+        nearest = (near[at] @ known.T).topk(min(k, len(right)), dim=1).indices.cpu().numpy()
+        given[at] = (labels[nearest] == y[at, None]).mean(1)
+        said[at] = (labels[nearest] == leaning[at, None]).mean(1)
     return given, said
 
 
 def clusters(data: Factor, theta: Params, number: int | None = None, seed: int = 0, most: int = 8) -> np.ndarray:
-    """The name of each example's cluster, "cluster 1" being the largest, by k-means on the features.
+    """The name of each example's cluster, by k-means on the features; "cluster 1" is the largest.
 
-    Without a number, the one up to `most` with the highest mean silhouette, or 1 if none stand apart.
+    Without `number`, it is the number up to `most` with the highest mean silhouette, or 1 if that is low.
     """
     at_least("clusters", number=(1 if number is None else number, 1), seed=(seed, 0), most=(most, 1))
     n = len(data)
@@ -117,7 +117,7 @@ def clusters(data: Factor, theta: Params, number: int | None = None, seed: int =
 
 
 def _set_apart(points: np.ndarray, seed: int, most: int) -> np.ndarray:
-    """Members of as many clusters as stand apart best, of fewer where that is as good."""
+    """The assignment to the number of clusters with the highest silhouette, and the smaller of two as good."""
     one = np.zeros(len(points), dtype=np.int64)
     if len(points) < 4:
         return one
@@ -127,14 +127,14 @@ def _set_apart(points: np.ndarray, seed: int, most: int) -> np.ndarray:
 
 
 def _means(points: np.ndarray, number: int, seed: int) -> np.ndarray:
-    """Members of the tightest clusters that Lloyd's algorithm finds from several k-means++ starts."""
+    """The assignment to the tightest clusters that Lloyd's algorithm finds from several k-means++ starts."""
     rng = np.random.default_rng(seed)
     runs = [_lloyd(points, _spread(points, number, rng)) for _ in range(RESTARTS)]
     return min(runs, key=lambda run: run[0])[1]
 
 
 def _spread(points: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
-    """k-means++: each further centre is a point drawn by its squared distance to those there are."""
+    """k-means++: each further centre is a point drawn in proportion to its squared distance from the centres so far."""
     centres = points[rng.integers(len(points), size=1)]
     for _ in range(number - 1):
         far = _squares(points, centres).min(1)
@@ -144,7 +144,7 @@ def _spread(points: np.ndarray, number: int, rng: np.random.Generator) -> np.nda
 
 
 def _lloyd(points: np.ndarray, centres: np.ndarray) -> tuple[float, np.ndarray]:
-    """Sum of squares within, and members, once these stop changing. A centre left alone stays."""
+    """The sum of squares within clusters, and the assignment, once it stops changing. An empty centre stays."""
     squares = _squares(points, centres)
     member = squares.argmin(1)
     for _ in range(ROUNDS):
@@ -159,7 +159,7 @@ def _lloyd(points: np.ndarray, centres: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def _silhouettes(points: np.ndarray, tried: list[np.ndarray]) -> list[float]:
-    """Mean over the points of (b − a) / max(a, b): a to its own cluster, b to the nearest other."""
+    """Mean over points of (b − a) / max(a, b): mean distances a to its own cluster, b to the nearest other."""
     total = np.zeros(len(tried))
     for at in _slices(len(points), len(points)):
         distance = np.sqrt(_squares(points[at], points))
@@ -168,7 +168,7 @@ def _silhouettes(points: np.ndarray, tried: list[np.ndarray]) -> list[float]:
 
 
 def _silhouette(distance: np.ndarray, member: np.ndarray, own: np.ndarray) -> float:
-    """The sum over rows, whose own clusters are `own`; a point that is alone counts 0."""
+    """The sum over rows, which are in the clusters `own`; a point alone in its cluster counts 0."""
     size = np.bincount(member)
     sums = distance @ np.eye(len(size))[member]
     mine = np.arange(len(own)), own
@@ -181,7 +181,7 @@ def _silhouette(distance: np.ndarray, member: np.ndarray, own: np.ndarray) -> fl
 
 
 def _squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Squared distances of each row of a to each of b."""
+    """Squared distances from each row of a to each row of b."""
     lengths = (np.einsum("ij,ij->i", rows, rows) for rows in (a, b))
     return (np.add.outer(*lengths) - 2 * (a @ b.T)).clip(0)
 
@@ -192,12 +192,12 @@ def _unit(rows: Tensor) -> Tensor:
 
 
 def _digests(leaf: Tensor) -> list[bytes]:
-    """The same for equal rows and no others; adding 0 makes −0 and 0 equal."""
+    """Equal for equal rows and no others; adding 0 makes −0 and 0 equal."""
     flat = (leaf + 0).reshape(len(leaf), -1).contiguous()
     return [sha256(row).digest() for row in flat.view(torch.uint8).cpu().numpy()]
 
 
 def _slices(rows: int, across: int) -> Iterator[slice]:
-    """Parts of `rows` small enough to be compared with all of `across` at once."""
+    """Slices of `rows` small enough to compare with all of `across` at once."""
     step = max(1, CHUNK // max(1, across))
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))

@@ -1,4 +1,4 @@
-"""What a network remembers: distributions over its parameters that evidence can be put into."""
+"""What a network remembers: distributions over its parameters. Evidence comes in, the terms to climb go out."""
 
 from amends.posteriors.anchored import Anchored
 from amends.posteriors.base import Curvature, Posterior, Precision

@@ -17,8 +17,8 @@ from amends.posteriors.gaussian import Gaussian
 
 @dataclass(frozen=True, eq=False)
 class Held(Factor):
-    """Evidence whose targets are the network's own predictions at `mean`, made anew for every batch: those
-    of sequences, a probability for each token at each place, would not fit into memory."""
+    """Evidence whose targets are the network's own predictions at `mean`, computed anew for every batch: for
+    sequences, a probability for each token at each place would not fit into memory."""
 
     mean: Params = field(default_factory=dict)
 
@@ -33,9 +33,9 @@ class Held(Factor):
 class Anchored:
     """log q = data(θ) + Σ wᵢ E_{p(y|xᵢ,mean)} log p(y|xᵢ,θ) + Gaussian(θ), each part optional.
 
-    `data` is evidence that was kept: deleting C from it leaves D∖C, so that climbing it is
-    fine-tuning. `inputs` are where predictions are held (−KL(old ‖ new), up to a constant):
-    deleting an example also stops holding its prediction.
+    `data` is the evidence itself: deleting C from it leaves D∖C, so climbing it is fine-tuning. On
+    `inputs`, predictions are held (−KL(old ‖ new), up to a constant): deleting an example also
+    stops holding its prediction.
     """
 
     mean: Params
@@ -54,7 +54,7 @@ class Anchored:
         terms: list[Term] = [factor if self.data is None else self.data + factor]
         if self.inputs is not None:
             held = self.inputs.without(factor.deleted.ids)
-            family = held.network.likelihood.family  # a caller's own loss need not know soft targets
+            family = held.network.likelihood.family  # a caller's own loss may not take soft targets
             held = replace(held, network=replace(held.network, likelihood=family))
             if isinstance(family, Tokens):
                 terms.append(Held(held.network, held.examples, held.weights, held.batch, self.mean))

@@ -1,4 +1,4 @@
-"""The two protocols editors rely on."""
+"""The protocols that editors rely on: posteriors, precisions, and ways to measure curvature."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Posterior(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Whether the mean is already where this posterior alone would have it."""
+        """Whether the mean is already the mode of this posterior."""
         ...
 
     def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
-        """f(θ), one row a draw; the mean alone by default."""
+        """f(θ), one row per draw; at the mean alone by default."""
         ...
 
     def times(self, factor: Factor) -> list[Term]:
@@ -32,7 +32,7 @@ class Posterior(Protocol):
         ...
 
     def moved(self, mean: Params, factor: Factor) -> Posterior:
-        """The posterior that has taken `factor` in, with its mean here."""
+        """The posterior after it has taken in `factor`, with this mean."""
         ...
 
 
@@ -48,11 +48,11 @@ class Precision(Protocol):
         ...
 
     def plus(self, other: Precision, sign: float) -> Precision:
-        """With the other's data added or taken away, never below λ."""
+        """With the other's data added or subtracted, never below λ."""
         ...
 
     def scaled(self, by: float) -> Precision:
-        """As if every example had been seen `by` times; λ stays."""
+        """As if every example were there `by` times; λ stays."""
         ...
 
     def damped(self, relative: float) -> Precision:
@@ -63,7 +63,7 @@ class Precision(Protocol):
 
     @property
     def flat(self) -> int:
-        """How many directions the data says nothing about."""
+        """How many directions have no curvature from the data."""
         ...
 
 

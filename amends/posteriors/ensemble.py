@@ -16,11 +16,10 @@ from amends.posteriors.base import Posterior
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """What is asked of it is asked of each member.
+    """Every question goes to each member.
 
-    Members drawn around one model have a `centre`, that model, and the mean is as far from it as
-    they have moved on average since their `origins`. Separately trained models have no such thing:
-    the first is the caller's own.
+    Members drawn around one model have a `centre`, that model; the mean is the centre plus their average
+    move from their `origins`. Separately trained models have no centre: the first is the caller's own.
     """
 
     members: tuple[Posterior, ...]
@@ -42,7 +41,7 @@ class Ensemble:
         return torch.cat([m.rows(f) for m in self.members])
 
     def times(self, factor: Factor) -> list[Term]:
-        raise BadInput("an ensemble is edited member by member; editor; use the editor each(...)")
+        raise BadInput("an ensemble is edited member by member; use the editor Each(...)")
 
     def moved(self, mean: Params, factor: Factor) -> Posterior:
-        raise BadInput("an ensemble is edited member by member; editor; use the editor each(...)")
+        raise BadInput("an ensemble is edited member by member; use the editor Each(...)")

@@ -1,10 +1,10 @@
 """E_q log p(S|θ) under a mean-field Gaussian, by local reparametrisation (Kingma et al. 2015).
 
-A layer that is linear in its weights has a Gaussian output once its weights are Gaussian, so the
-noise is drawn there, for every example on its own: far less variance than one draw of the weights
-for a whole batch. Draws come in pairs ±ε, which makes the gradient by the mean exact wherever the
-log-likelihood is quadratic. The noise is a function of the example's id, so that the objective is
-one fixed function: any climber may be used, and the compute batch does not matter.
+A layer that is linear in its weights has a Gaussian output if its weights are Gaussian. So the noise
+is drawn there, for each example: far less variance than one draw of the weights for a whole batch.
+Draws come in pairs ±ε, which makes the gradient with respect to the mean exact where the
+log-likelihood is quadratic. The noise depends on the example's id alone, so the objective is a fixed
+function: any climber can be used, and the batch size does not matter.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from torch.nn import functional as nnf
 from amends.data.examples import Inputs
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
-from amends.evidence.network import Network
+from amends.evidence.network import Network, hooked
 from amends.evidence.params import Params
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Embedding)
-TINY = 1e-24  # a variance of zero has no derivative of its root
+TINY = 1e-24  # the root of a variance of zero has no derivative
 GOLDEN, MIX = -7046029254386353131, (-4658895280553007687, -7723592293110705685)
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
     """Σ wᵢ E log p(zᵢ|θ) as a function of {name: (mean − centre)/spread, log name: log of the ratio of
-    spreads}, so that every coordinate is of order one. Missing names stay at zero.
+    spreads}, so that every coordinate is of order one. Missing names count as zero.
 
-    Noise is drawn for linear, convolution and embedding layers, in pairs, so an odd number of draws
-    counts as one less; other parameters have none.
+    Noise is drawn for linear, convolution and embedding layers, in pairs: an odd number of draws counts
+    as one less. Other parameters have no noise.
     """
 
     factor: Factor
@@ -54,7 +54,7 @@ class Expected:
         return self.factor.summed(theta, self._summand)
 
     def hessian(self, theta: Params) -> Tensor:
-        raise BadInput("an expectation over draws has no dense Hessian here; variational editor; use L-BFGS or Adam")
+        raise BadInput("an expectation over draws has no dense Hessian; climb it with LBFGS or Adam")
 
     def _summand(self, at: slice, theta: Params, x: Inputs, y: Tensor, w: Tensor) -> Tensor:
         network = self.factor.network
@@ -70,7 +70,7 @@ class Expected:
 
     @contextmanager
     def _noise(self, theta: Params, keys: Tensor, draw: int, sign: float, drawn: list[Tensor]) -> Iterator[Params]:
-        """The mean to call the network with; while it is, layers add their noise."""
+        """Yields the mean to call the network with; inside, layers add their noise."""
         mean = {k: c + self.spread[k] * theta[k] if k in theta else c for k, c in self.centre.items()}
         variance = {
             k: (s * (theta[spread_name(k)].exp() if spread_name(k) in theta else 1.0)) ** 2
@@ -91,13 +91,8 @@ class Expected:
 
             return noisy
 
-        layers = noisy_layers(self.factor.network, self.spread)
-        handles = [layer.register_forward_hook(hook(own)) for layer, own in layers.items()]
-        try:
+        with hooked({layer: hook(own) for layer, own in noisy_layers(self.factor.network, self.spread).items()}):
             yield mean
-        finally:
-            for handle in handles:
-                handle.remove()
 
 
 def spread_name(name: str) -> str:
@@ -105,45 +100,41 @@ def spread_name(name: str) -> str:
 
 
 def local(args: tuple, out: Any, batch: int) -> bool:
-    """Whether a call is one of a layer on one tensor, with a row for each example."""
+    """Whether a layer was called with one tensor and returned a row for each example."""
     return len(args) == 1 and isinstance(args[0], Tensor) and isinstance(out, Tensor) and len(out) == batch
 
 
 def drawn_names(data: Factor) -> set[str]:
-    """The parameters that noise is drawn for when the network is called."""
+    """The names of the parameters that noise is drawn for when the network is called."""
     x, _ = data.examples.fetch(0, min(2, len(data)))
-    found: set[str] = set()
+    names: set[str] = set()
 
     def hook(own: dict[str, str]):
         def seen(layer: nn.Module, args: tuple, out: Any) -> None:
             if local(args, out, min(2, len(data))):
-                found.update(own.values())
+                names.update(own.values())
 
         return seen
 
     layers = noisy_layers(data.network, data.network.params)
-    handles = [layer.register_forward_hook(hook(own)) for layer, own in layers.items()]
-    try:
+    with hooked({layer: hook(own) for layer, own in layers.items()}):
         data.network.outputs(data.network.params, x)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return found
+    return names
 
 
 def noisy_layers(network: Network, theta: Params) -> dict[nn.Module, dict[str, str]]:
-    """The layers that noise may be drawn for, and what their own parameters are called in θ."""
+    """The layers that noise may be drawn for, and the names of their parameters in θ."""
     names = {id(p): k for k, p in network.module.named_parameters() if k in theta}
-    found = {}
+    layers = {}
     for layer in network.module.modules():
         own = {k: names[id(p)] for k, p in layer._parameters.items() if p is not None and id(p) in names}
         if type(layer) in LAYERS and own:
-            found[layer] = own
-    return found
+            layers[layer] = own
+    return layers
 
 
 def _variance(layer: nn.Module, x: Tensor, own: dict[str, Tensor]) -> Tensor:
-    """Of the layer's output, with independent weights of the given variances."""
+    """The variance of the layer's output, for independent weights with the variances in `own`."""
     weight, bias = own.get("weight"), own.get("bias")
     if weight is None:
         weight = torch.zeros_like(layer.weight)  # type: ignore[arg-type]
@@ -155,7 +146,7 @@ def _variance(layer: nn.Module, x: Tensor, own: dict[str, Tensor]) -> Tensor:
 
 
 def normal(keys: Tensor, shape: tuple[int, ...] | torch.Size, salt: int) -> Tensor:
-    """Standard normal [len(keys), *shape]: a function of key, place and salt alone (splitmix64)."""
+    """Standard normal [len(keys), *shape], a function of key, place and salt alone (splitmix64)."""
     place = torch.arange(math.prod(shape), device=keys.device)
     state = _mixed(keys[:, None] * GOLDEN + salt) + place * GOLDEN
     uniform = ((_mixed(state) >> 11) & (2**53 - 1)).double() * 2.0**-53 + 2.0**-54
@@ -163,7 +154,7 @@ def normal(keys: Tensor, shape: tuple[int, ...] | torch.Size, salt: int) -> Tens
 
 
 def _mixed(z: Tensor) -> Tensor:
-    """Arithmetic modulo 2⁶⁴; a logical shift is an arithmetic one with the copied signs masked off."""
+    """The mixing step of splitmix64; a logical shift is an arithmetic one with the copied signs masked off."""
     z = (z ^ ((z >> 30) & (2**34 - 1))) * MIX[0]
     z = (z ^ ((z >> 27) & (2**37 - 1))) * MIX[1]
     return z ^ ((z >> 31) & (2**33 - 1))

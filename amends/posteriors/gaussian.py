@@ -35,12 +35,12 @@ class Quadratic:
 class Gaussian:
     """N(mean, P⁻¹) with the precision of the whole data set, P = N·F̂ + λI.
 
-    Evidence taken in is only noted (`edits`); its curvature is measured when the precision is
-    next asked for, since a path of an editor moves many times and is used once. Inserted evidence
-    counts where the posterior is now, deleted evidence where it was when it was learned.
+    An edit only records its evidence in `edits`. Its curvature is measured when the precision is next
+    needed, since an editor moves a posterior many times and uses few of them. The curvature of inserted
+    evidence is measured at the new mean, that of deleted evidence at the mean before the edit.
 
-    With `decay` below 1 every edit first fades what is remembered, P ← γP + P_new (online EWC,
-    Schwarz et al. 2018); what is deleted is taken out as faded as it is in there.
+    With `decay` γ below 1, every edit first fades what is remembered, P ← γP + P_new (online EWC,
+    Schwarz et al. 2018); deleted evidence is subtracted with the same fading.
     """
 
     mean: Params
@@ -64,8 +64,8 @@ class Gaussian:
         return total
 
     def left(self, factor: Factor) -> Factor:
-        """The evidence with what it deletes as faded as it will be once this edit is made: by every edit
-        since the one that inserted it, or since the beginning."""
+        """The evidence, with what it deletes faded by this edit and every edit since the one that inserted it,
+        or since the beginning."""
         if self.decay == 1.0 or not len(factor.deleted):
             return factor
         since = np.zeros(len(factor))

@@ -1,4 +1,4 @@
-"""A mean-field Gaussian whose spread is fitted, not read off the curvature at one point."""
+"""A mean-field Gaussian with a fitted spread, not one from the curvature at a single point."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from amends.posteriors.expected import spread_name
 
 @dataclass(frozen=True, eq=False)
 class Divergence:
-    """−KL(q̃ ‖ q) of mean-field Gaussians, in the coordinates of `Expected`: ν, the shift in units of
-    q's spread, and ρ, the log of the ratio of spreads: Σ −½ν² + ρ − ½(e²ᵖ − 1)."""
+    """−KL(q̃ ‖ q) = Σ −½ν² + ρ − ½(e²ᵖ − 1) of mean-field Gaussians, in the coordinates of `Expected`: ν is
+    the shift in units of q's spread, and ρ the log of the ratio of spreads."""
 
     def value_and_grad(self, theta: Params) -> tuple[float, Params]:
         shift = {k: v for k, v in theta.items() if spread_name(k) in theta}
@@ -56,16 +56,16 @@ class MeanField:
 
     @property
     def start(self) -> Params:
-        """This posterior itself, in its own coordinates."""
+        """The coordinates of this posterior itself: zeros."""
         return {k: torch.zeros_like(v) for name, v in self.mean.items() for k in (name, spread_name(name))}
 
     def at(self, moved: Params) -> MeanField:
-        """The posterior whose coordinates relative to this one are given."""
+        """The posterior with these coordinates relative to this one."""
         mean = {k: m + self.spread[k] * moved[k] for k, m in self.mean.items()}
         return replace(self, mean=mean, spread={k: s * moved[spread_name(k)].exp() for k, s in self.spread.items()})
 
     def times(self, factor: Factor) -> list[Term]:
-        raise BadInput("a variational posterior is edited as a whole; editor; use the variational editor")
+        raise BadInput("a mean-field posterior is edited as a whole; use the editor Variational()")
 
     def moved(self, mean: Params, factor: Factor) -> MeanField:
         return replace(self, mean=mean)

@@ -1,4 +1,4 @@
-"""Directions that must not be moved along: orthogonal gradient descent (Farajtabar et al. 2020)."""
+"""Directions in which θ must not move: orthogonal gradient descent (Farajtabar et al. 2020)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from amends.evidence.factor import Factor, Term
 from amends.evidence.params import Params, flatten, unflatten
 
 Gradients = Callable[[Factor, Params], tuple[Tensor, np.ndarray]]
-DEPENDENT = 1e-6  # a gradient this much shorter once projected adds no direction
+DEPENDENT = 1e-6  # singular values below this share of the largest add no direction
 
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """A factor seen from within the directions that are free: its gradient less B Bᵀ of it."""
+    """A factor restricted to the free directions: its gradient g less B Bᵀ g."""
 
     factor: Factor
     basis: Tensor  # [parameters, directions], orthonormal
@@ -38,15 +38,15 @@ class Projected:
 
     def free(self, v: Tensor) -> Tensor:
         v = v - self.basis @ (self.basis.T @ v)
-        return v - self.basis @ (self.basis.T @ v)  # twice: rounding of the first pass is projected too
+        return v - self.basis @ (self.basis.T @ v)  # twice, to remove the rounding of the first
 
 
 @dataclass(frozen=True, eq=False)
 class Orthogonal:
-    """Remembers gradients of the outputs on some examples; evidence may only move θ across them.
+    """Remembers gradients of the outputs on some examples; evidence may only move θ orthogonally to them.
 
-    To first order the outputs there stay what they were. Deleting an example frees its own
-    gradients; evidence that was inserted adds its own, at the new mean (`gradients` takes them).
+    To first order, the outputs there stay the same. Deleting an example drops its gradients; inserting
+    evidence adds its gradients at the new mean, computed by `gradients`.
     """
 
     mean: Params
@@ -63,7 +63,7 @@ class Orthogonal:
         return torch.cat([self.rows_, *(r for r, _ in taken)]), np.concatenate([self.ids, *(i for _, i in taken)])
 
     def basis(self, without: np.ndarray) -> Tensor:
-        """Orthonormal directions of all that is stored, but for these ids."""
+        """An orthonormal basis of all stored gradients, except those of these ids."""
         rows, ids = self.stored
         kept = rows[torch.as_tensor(~np.isin(ids, without), device=rows.device)]
         if not len(kept):

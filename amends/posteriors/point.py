@@ -1,4 +1,4 @@
-"""A point estimate: it remembers nothing but where it stands."""
+"""A point estimate: it remembers nothing but its mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From a trained model to a posterior. Remembering never moves the model."""
+"""From a trained model to a posterior: train, and remaining if any, come in; a posterior goes out.
+
+Remembering never moves the model.
+"""
 
 from amends.remember.data import Data
 from amends.remember.gradients import Gradients

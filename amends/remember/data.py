@@ -1,4 +1,4 @@
-"""The data itself: to climb what is left of it is to fine-tune."""
+"""The data itself: climbing what is left of it is fine-tuning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amends.remember.laplace import Laplace
 
 @dataclass(frozen=True)
 class Data:
-    """D as evidence, with an L2 pull to the start if `pull` is positive (Zhu et al. 2020)."""
+    """D as evidence, with an L2 pull to the start where `pull` is positive (Zhu et al. 2020)."""
 
     pull: float = 0.0
 

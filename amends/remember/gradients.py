@@ -1,4 +1,4 @@
-"""Gradients of the outputs on some of D: what orthogonal gradient descent keeps (Farajtabar et al. 2020)."""
+"""Gradients of the outputs on some of D, for orthogonal gradient descent (Farajtabar et al. 2020)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from amends.posteriors import Orthogonal
 
 @dataclass(frozen=True)
 class Gradients:
-    """`memory` examples of D, drawn at random; of each the gradient of the output of its own label
-    (the authors' OGD-GTL), or of every output.
+    """The gradient of the output of its own label (the authors' OGD-GTL), or of every output, for
+    `memory` examples of D, drawn at random.
 
-    Takes memory · parameters numbers; an SVD of that matrix at the first edit.
+    Takes memory · parameters numbers, and an SVD of that matrix at the first edit.
     """
 
     memory: int = 200
@@ -37,9 +37,9 @@ class Gradients:
         return Orthogonal(train.network.params, rows, ids, self.of)
 
     def of(self, some: Factor, theta: Params) -> tuple[Tensor, np.ndarray]:
-        """Rows ∇f and the id each belongs to."""
+        """Rows ∇f, and the id of the example of each."""
         if isinstance(some.network.likelihood.family, Tokens):
-            raise BadInput("a sequence has too many outputs for a basis of their gradients; ogd; use ewc or functional")
+            raise BadInput("a sequence has too many outputs to store their gradients; ogd; use ewc or functional")
         rows, ids = [], []
         labelled = isinstance(some.network.likelihood.family, Categorical)
         for at, x, y, _ in some.tiles():
@@ -52,7 +52,7 @@ class Gradients:
 
 
 def _outputs(shape: torch.Size, y: Tensor, every: bool) -> list[Tensor]:
-    """Which output of each example, as vectors of the shape of the outputs."""
+    """The output to differentiate for each example, as vectors of the shape of the outputs."""
     width = shape[1:].numel()
     eye = torch.eye(width, device=y.device).reshape(width, *shape[1:])
     if every or y.is_floating_point() or y.ndim != 1:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from amends.curvature import Diagonal, rules
 from amends.curvature.backprop import forward, plan
-from amends.errors import BadInput, at_least
+from amends.errors import BadInput, at_least, kind_of
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.posteriors import Curvature, Gaussian
@@ -16,8 +16,8 @@ from amends.posteriors import Curvature, Gaussian
 class Laplace:
     """N(θ̂, (N·F̂ + λI)⁻¹), with the curvature of all of D; λ is the curvature's own prior.
 
-    With `last_layer` only the last linear layer is uncertain, and only it will be edited. Of `draws`
-    see Gaussian; with `decay` below 1 every edit fades what is remembered.
+    With `last_layer`, only the last linear layer is uncertain, and only it will be edited. `draws` and
+    `decay` are those of Gaussian.
     """
 
     curvature: Curvature = Diagonal()  # noqa: RUF009 (frozen, without state)
@@ -29,7 +29,7 @@ class Laplace:
     def __post_init__(self) -> None:
         at_least("laplace", decay=(self.decay, 0.0), draws=(self.draws, 0))
         if self.decay > 1:
-            raise BadInput(f"decay is {self.decay!r}; online_ewc; give 1 to keep everything, less to fade")
+            raise BadInput(f"decay is {self.decay!r}; online_ewc; give 1 to keep everything, or less to fade")
 
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Gaussian:
         mean = train.network.params
@@ -43,20 +43,21 @@ class Laplace:
 
 @dataclass(frozen=True, eq=False)
 class Running:
-    """Goes on from the posterior the last repair ended with: the data is not gone through again."""
+    """Continues with the posterior of the last repair, without another pass over the data."""
 
     since: Gaussian
 
     def __post_init__(self) -> None:
         if not isinstance(self.since, Gaussian):
-            kind = type(self.since).__name__
-            raise BadInput(f"since is a {kind}; online_ewc; pass the posterior, for example Influence.edited")
+            raise BadInput(f"since is {kind_of(self.since)}; online_ewc; pass a posterior, such as Influence.edited")
 
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Gaussian:
         mean = train.network.params
         shapes = [{k: v.shape for k, v in p.items()} for p in (mean, self.since.mean)]
         if shapes[0] != shapes[1]:
-            raise BadInput("the posterior belongs to another model; online_ewc; pass the one of this model's repair")
+            raise BadInput(
+                "since is the posterior of another model; online_ewc; pass that of the last repair of this model"
+            )
         return replace(self.since, mean=mean)
 
 
@@ -66,5 +67,5 @@ def last_names(train: Factor, theta: Params) -> list[str]:
     x, _ = train.examples.fetch(0, min(2, len(train)))
     calls = [c for c in forward(train.network, theta, x, layout.layers).calls if c.owned.rule is rules.linear]
     if not calls:
-        raise BadInput("the model has no linear layer that is called as one; last_layer; use all of the layers")
+        raise BadInput("the model has no linear layer that can be edited alone; last_layer; use all layers")
     return list(calls[-1].owned.names.values())

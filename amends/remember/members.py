@@ -1,4 +1,4 @@
-"""What several models remember: trained apart, or drawn around one."""
+"""What several models remember: trained separately, or drawn around one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from amends.posteriors import Ensemble, Posterior
 @dataclass(frozen=True)
 class Members:
     """The model itself and `models` (modules or state dicts of the same architecture), or `samples`
-    draws around it from a damped diagonal Laplace posterior, each `scale` times as wide.
+    draws around it from a damped diagonal Laplace posterior, narrowed to `scale` times its width.
 
-    At full width draws of a network's diagonal posterior are no longer the network.
+    At full width, draws from a network's diagonal posterior no longer behave like the network.
     """
 
     remember: Callable[[Factor, Factor | None], Posterior]
@@ -36,13 +36,17 @@ class Members:
 
     def __call__(self, train: Factor, remaining: Factor | None = None) -> Ensemble:
         if bool(self.models) == bool(self.samples):
-            raise BadInput("neither or both of models and samples; ensemble; give other models, or how many samples")
+            raise BadInput(
+                "ensemble needs models or samples, and not both; pass other models, or the number of samples"
+            )
         thetas = [train.network.params, *self._others(train.network)] if self.models else self._draws(train)
         members = tuple(
             self.remember(_at(train, theta), None if remaining is None else _at(remaining, theta)) for theta in thetas
         )
         if members[0].mean.keys() != train.network.params.keys():
-            raise BadInput("a method of the last layer alone; ensemble; its members differ in all of their layers")
+            raise BadInput(
+                "the method edits the last layer alone, but the members differ in all layers; ensemble; use all layers"
+            )
         return Ensemble(members) if self.models else Ensemble(members, train.network.params, tuple(thetas))
 
     def _others(self, network: Network) -> list[Params]:
@@ -51,7 +55,9 @@ class Members:
             network.check_weights(state, f"models[{i}]")
             for k, fixed in network.module.state_dict().items():
                 if k not in network.params and not (k in state and torch.equal(state[k].to(fixed), fixed)):
-                    raise BadInput(f"the models differ in {k}, which is not trained; models[{i}]; it must be the same")
+                    raise BadInput(
+                        f"models[{i}] differs from the model in {k}, which is not trained; pass models that agree in it"
+                    )
         return [network.weights(model, f"models[{i}]") for i, model in enumerate(self.models)]
 
     def _draws(self, train: Factor) -> list[Params]:

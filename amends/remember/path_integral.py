@@ -1,4 +1,4 @@
-"""Synaptic intelligence: what each weight did for the fit on its way (Zenke, Poole & Ganguli 2017)."""
+"""Synaptic intelligence: how much each weight improved the fit during training (Zenke, Poole & Ganguli 2017)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from amends.trace import Trace, batches, check_trace
 
 @dataclass(frozen=True, eq=False)
 class PathIntegral:
-    """N(θ̂, (2cΩ)⁻¹), with Ωₖ = ωₖ / (Δₖ² + ξ): the rise of log p(D) that weight k made, over how far it went.
+    """N(θ̂, (2cΩ)⁻¹), with Ωₖ = ωₖ / (Δₖ² + ξ): the rise of log p(D) due to weight k, over how far it moved.
 
-    ωₖ is the work along the run, never below 0; Δₖ where the run ended less where it began; c is
-    `strength`; ξ is `damping` times the mean of Δ². A path into the optimum of −½ Σ hₖθₖ² does the
-    work ½ hₖΔₖ², so that 2Ω is h: strength 1 is EWC with the exact diagonal.
+    ωₖ is the work of weight k along the run, never below 0; Δₖ is the end of the run less its start; c is
+    `strength`; ξ is `damping` times the mean of Δ². A path to the optimum of −½ Σ hₖθₖ² does the work
+    ½ hₖΔₖ², so 2Ω is h: strength 1 is EWC with the exact diagonal.
 
-    With no trace there is nothing to go on from: the gradient of a trained model is about zero, and
-    one trained anew has other units. Its work is that of short straight runs back to θ̂, from starts
+    Without a trace the run is not known: the gradient of a trained model is about zero, and a model
+    trained anew has other units. The work is then that of short straight runs back to θ̂, which start
     `noise` times the root mean square weight away in every coordinate.
     """
 
@@ -47,17 +47,19 @@ class PathIntegral:
         squared = {k: d**2 for k, d in away.items()}
         floor = self.damping * float(flatten(squared).mean())
         if not floor > 0:
-            raise BadInput("no weight went anywhere, or damping is not positive; path integral; give a run that moved")
+            raise BadInput(
+                "no weight moved along the trace, or damping is 0; si; pass a trace that moved, and a damping above 0"
+            )
         omega = {k: gain[k].clamp(min=0) / (squared[k] + floor) for k in mean}
         precision = DiagonalPrecision(scaled(omega, 2 * self.strength))
         return Gaussian(mean, precision, Diagonal(GGN()), float(train.weights.sum()))
 
     def _back(self, train: Factor) -> tuple[Params, Params]:
-        """The work of runs θ̂ ± δ → θ̂ on a batch each, and δ up to its signs.
+        """The work of runs θ̂ ± δ → θ̂, each on one batch, and the size of δ.
 
-        By the midpoint rule, exact on a quadratic. The two sides cancel what is left of the
-        gradient at θ̂; random signs of δ cancel the other weights in expectation, and never leave a
-        weight with hardly any way to go. An epoch has every example in one pair of runs.
+        By the midpoint rule, exact on a quadratic. The two sides cancel what is left of the gradient at
+        θ̂. Random signs of δ cancel the other weights in expectation, and move every weight equally far.
+        In an epoch, every example is in one pair of runs.
         """
         mean, noise = train.network.params, torch.Generator().manual_seed(self.seed)
         size = self.noise * (float((flatten(mean) ** 2).mean()) ** 0.5 or 1.0)
@@ -72,8 +74,8 @@ class PathIntegral:
 def along(trace: Trace, train: Factor) -> tuple[Params, Params]:
     """ωₖ = Σₜ gₖ(θₜ)(θₜ₊₁ − θₜ)ₖ and the displacement, g the gradient of log p(D).
 
-    g is the batch's, times N/|S|. Where the batch also made the step its noise counts as work, as in
-    the paper; any optimiser may have made it.
+    g is the gradient of the batch, times N/|S|. The step was made on the same batch, so the noise counts as
+    work, as in the paper. Any optimiser may have made the step.
     """
     trace.check(train)
     network, gain = train.network, zeros_like(train.network.params)

@@ -17,11 +17,10 @@ from amends.remember.laplace import Laplace
 class Predictions:
     """Anchors predictions on D, on held-out right examples, or on both; with a Gaussian if given.
 
-    N is the size of D in every case, so that one β means the same strength wherever it is held.
-    A model that memorised wrong labels predicts them: anchoring on D then pins the causes too.
-    With `memorable`, D is stood for by that many of its examples, the same number of each label:
-    those whose outputs have the most curvature, which lie at the boundary and hold it in place
-    (Pan et al. 2020).
+    N is the size of D in every case, so that β means the same strength on any inputs. A model that
+    memorised wrong labels predicts them: anchoring on D then pins the causes too. With `memorable`, that
+    many examples stand for D, equally many of each label: those whose outputs have the most curvature,
+    which are at the decision boundary and hold it in place (Pan et al. 2020).
     """
 
     strength: float = 0.01
@@ -38,12 +37,12 @@ class Predictions:
         if self.on_remaining:
             if remaining is None or not len(remaining):
                 raise BadInput(
-                    "this method holds predictions on held-out right examples and there are none; remaining; "
-                    "pass remaining, or anchor on D with functional(on_train=True, on_remaining=False)"
+                    "functional holds predictions on remaining, but remaining is not given; "
+                    "pass remaining, or hold them on train with functional(on_train=True, on_remaining=False)"
                 )
             chosen.append(remaining)
         if not chosen:
-            raise BadInput("nothing to anchor on; functional; set on_train or on_remaining")
+            raise BadInput("functional has no inputs to hold predictions on; set on_train or on_remaining")
         each = self.strength * len(train) / sum(len(f) for f in chosen)
         inputs = each * (chosen[0] if len(chosen) == 1 else chosen[0] + chosen[1])
         gaussian = None if self.laplace is None else self.laplace(train, remaining)
@@ -51,7 +50,7 @@ class Predictions:
 
 
 def most_curved(train: Factor, number: int) -> Factor:
-    """Those with the largest trace of the Fisher of the outputs, in the order of D."""
+    """The examples whose Fisher of the outputs has the largest trace, in the order of D."""
     outputs = train.outputs(train.network.params)
     likelihood = asked(train.network.likelihood, train.examples.y)
     trace = likelihood.root(outputs).pow(2).sum((1, 2)).cpu().numpy()

@@ -1,4 +1,4 @@
-"""A mean-field posterior around a trained model: its spread is fitted, its mean stays (Nguyen et al. 2018)."""
+"""A mean-field posterior around a trained model: the spread is fitted, the mean stays (Nguyen et al. 2018)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from amends.posteriors.expected import drawn_names, spread_name
 
 @dataclass(frozen=True, eq=False)
 class Entropy:
-    """Σ log s − ½Λs²: the entropy of q and a Gaussian of precision Λ, as functions of the log of the
-    ratio of s to a first guess."""
+    """Σ log s − ½Λs²: the entropy of q plus a Gaussian of precision Λ, as a function of the log of the ratio
+    of s to a first guess."""
 
     guess: Params
     precision: Params
@@ -39,9 +39,9 @@ class Entropy:
 class Variational:
     """Climbs E_q log p(D|θ) − KL(q ‖ N(0, 1/λ)) over the spread alone.
 
-    The first guess is the diagonal Laplace approximation, which is already the answer where the
-    log-likelihood is quadratic. A parameter without noise of its own keeps that guess. λ = None is
-    the prior under which θ̂ itself is most likely, the number of parameters over ‖θ̂‖².
+    The first guess is the diagonal Laplace approximation, which is exact where the log-likelihood is
+    quadratic. A parameter without noise keeps it. With `prior` None, λ is the number of parameters over
+    ‖θ̂‖², under which θ̂ itself is most likely.
     """
 
     prior: float | None = None
@@ -61,5 +61,5 @@ class Variational:
         silent = {k: torch.full_like(d, prior) if k in drawn else d + prior for k, d in data.items()}
         terms = [Expected(train, mean, guess, self.draws, self.seed), Entropy(guess, silent)]
         start = {spread_name(k): torch.zeros_like(v) for k, v in guess.items()}
-        found = [start, *self.climb(terms, start)][-1]
-        return MeanField(mean, {k: g * found[spread_name(k)].exp() for k, g in guess.items()})
+        fitted = [start, *self.climb(terms, start)][-1]
+        return MeanField(mean, {k: g * fitted[spread_name(k)].exp() for k, g in guess.items()})

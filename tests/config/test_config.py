@@ -112,7 +112,7 @@ def test_a_first_config_from_hugging_face_directories(tmp_path):
 
 def test_a_config_that_exists_is_left_alone(tmp_path):
     (tmp_path / "amends.toml").write_text("mine")
-    with pytest.raises(BadInput, match="the file exists"):
+    with pytest.raises(BadInput, match="the file already exists"):
         write_first(tmp_path / "amends.toml", None)
     assert (tmp_path / "amends.toml").read_text() == "mine"
 

@@ -50,7 +50,7 @@ def test_lissa_s_own_residual_bounds_its_error(seed):
 def test_too_few_steps_raise(name):
     data, theta, g = problem()
     make, _ = SOLVERS[name]
-    with pytest.raises(NotConverged, match="after 2 steps; raise the damping"):
+    with pytest.raises(NotConverged, match=r"did not converge in 2 steps: .*; raise the damping"):
         make(prior=1e-3, steps=2)(data, theta).solve(g)
 
 

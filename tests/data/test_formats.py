@@ -58,7 +58,7 @@ def test_image_folder(tmp_path):
     same(given, FLOATS[order], LABELS[order])
     (root / "zero").mkdir(exist_ok=True)
     (root / "other").mkdir()
-    with pytest.raises(BadInput, match=r"the folder other holds no image; .*; take it away, or name the classes"):
+    with pytest.raises(BadInput, match=r"the folder other holds no images; .*; remove it, or name the classes"):
         read(root, gray=True)
     same(read(root, gray=True, classes=NAMES), FLOATS[order], LABELS[order])
     (root / "other").rmdir()
@@ -85,7 +85,7 @@ def test_a_word_in_a_column_of_numbers_is_named(tmp_path):
 
 def test_a_table_with_semicolons_is_told_from_one_with_commas(tmp_path):
     pd.DataFrame({"a": [1, 2], "label": [0, 1]}).to_csv(tmp_path / "t.csv", index=False, sep=";")
-    with pytest.raises(BadInput, match=r"its columns are set apart by ;; .*t.csv; save it with commas"):
+    with pytest.raises(BadInput, match=r"the columns are separated by semicolons; .*t.csv; save it with commas"):
         read(tmp_path / "t.csv")
 
 

@@ -118,9 +118,9 @@ def test_a_repair_with_sample_weights():
 
 BAD = {
     "no weights": (Weighted(), torch.zeros(2), "expected a weight and a target each"),
-    "negative": (Weighted(), torch.tensor([[1.0, 0], [-1, 1]]), "a weight is negative"),
-    "no class": (Weighted(), torch.tensor([[1.0, 0], [1, 7]]), "label 7 is out of range"),
-    "tokens": (Weighted(Tokens()), torch.zeros(2, 3), "tokens cannot carry weights"),
+    "negative": (Weighted(), torch.tensor([[1.0, 0], [-1, 1]]), "a negative weight"),
+    "no class": (Weighted(), torch.tensor([[1.0, 0], [1, 7]]), "has label 7, but the model has 3 outputs"),
+    "tokens": (Weighted(Tokens()), torch.zeros(2, 3), "tokens cannot have weights"),
 }
 
 
@@ -133,7 +133,7 @@ def test_weights_that_cannot_be_are_refused(kind):
 
 def test_weights_are_one_each():
     for weights in (torch.ones(3), torch.tensor([1.0, -1]), torch.tensor([1.0, torch.nan])):
-        with pytest.raises(BadInput, match="one number of 0 or more for each target"):
+        with pytest.raises(BadInput, match="one number of 0 or more per target"):
             with_weights(torch.zeros(2).long(), weights)
 
 

@@ -231,11 +231,11 @@ def test_conflicts_of_sequences_are_products_of_gradients():
 
 BAD = {
     "not three dimensions": (torch.zeros(2, 4), torch.zeros(2, 4).long(), "expected [batch, length, vocabulary]"),
-    "soft": (torch.zeros(2, 4, 6), torch.zeros(2, 4), "expected token numbers [2, 4]"),
-    "another length": (torch.zeros(2, 4, 6), torch.zeros(2, 3).long(), "expected token numbers [2, 4]"),
+    "soft": (torch.zeros(2, 4, 6), torch.zeros(2, 4), "expected token ids [2, 4]"),
+    "another length": (torch.zeros(2, 4, 6), torch.zeros(2, 3).long(), "expected token ids [2, 4]"),
     "no such token": (torch.zeros(2, 4, 6), torch.tensor([[1, 2, 3, 4], [1, 6, 0, 0]]), "here[1]"),
     "negative": (torch.zeros(2, 4, 6), torch.tensor([[1, 2, 3, 4], [1, -1, 0, 0]]), "here[1]"),
-    "nothing asked": (torch.zeros(2, 4, 6), torch.tensor([[1, 2, 3, 4], [1, -100, -100, -100]]), "no token is asked"),
+    "nothing asked": (torch.zeros(2, 4, 6), torch.tensor([[1, 2, 3, 4], [1, -100, -100, -100]]), "no target after"),
 }
 
 

@@ -137,7 +137,7 @@ WRONG = {
     "solver is <function cg": lambda: methods.newton(methods.cg),
     "kind is 'ggn'": lambda: methods.ewc(kind="ggn"),
     "kind is <class": lambda: methods.kfac_ewc(kind=GGN),
-    "since is a int": lambda: methods.online_ewc(since=3),
+    "since is an int": lambda: methods.online_ewc(since=3),
     "permutations is 1.5": lambda: methods.shapley(permutations=1.5),
     "seed is -1": lambda: methods.random(seed=-1),
 }

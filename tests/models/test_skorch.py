@@ -146,10 +146,10 @@ NO_MODELS = {
     "sklearn": (estimator, "a scikit-learn estimator has no gradients to follow"),
     "not fitted": (lambda: skorch.NeuralNetClassifier(plain()), "is not fitted"),
     "a class": (lambda: nn.Linear, "model is the class Linear"),
-    "a path": (lambda: "model.pt", "load it first: amends.models.load"),
+    "a path": (lambda: "model.pt", "load the model first, with amends.models.load"),
     "a function": (lambda: plain, "model is a function, expected a torch.nn.Module"),
     "exported": (export, "a torch.export program"),
-    "compiled": (Compiled, "pass the module inside it, model._orig_mod"),
+    "compiled": (Compiled, "pass the module inside, model._orig_mod"),
     "parallel": (lambda: nn.DataParallel(plain()), "wrapped in DataParallel"),
     "quantised": (Int8, "inside is quantised (Linear)"),
 }

@@ -87,7 +87,7 @@ def test_a_second_repair_goes_on_from_the_first():
     second = methods.online_ewc(since=q).remember(data, None)
     assert_close(second.precision.dense(), q.precision.dense())
     assert second.mean is network.params
-    with pytest.raises(BadInput, match="belongs to another model"):
+    with pytest.raises(BadInput, match="the posterior of another model"):
         Running(q)(factor(classification()[2], *classification()[:2]))
 
 
@@ -340,17 +340,17 @@ def test_treating_an_ensemble_averages_predictions():
 def test_bad_ensembles():
     x, y, network = classification()
     data = factor(network, x, y)
-    with pytest.raises(BadInput, match="neither or both"):
+    with pytest.raises(BadInput, match="models or samples, and not both"):
         Members(methods.ewc().remember)(data)
-    with pytest.raises(BadInput, match=r"weight is \[3, 4\], expected \[3, 3\]; models\[0\]"):
+    with pytest.raises(BadInput, match=r"weight has shape \[3, 4\], expected \[3, 3\]; models\[0\]"):
         Members(methods.ewc().remember, (nn.Linear(4, 3),))(data)
     frozen = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)).double()
     frozen[0].requires_grad_(False)
     other = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)).double()
-    with pytest.raises(BadInput, match=r"the models differ in 0.weight, which is not trained; models\[0\]"):
+    with pytest.raises(BadInput, match=r"models\[0\] differs from the model in 0.weight, which is not trained"):
         amends.identify(frozen, (x, y), (x[:3], y[:3]), method=methods.ensemble(models=[other]))
     last = methods.Method(Laplace(Diagonal(), last_layer=True), Mode())
-    with pytest.raises(BadInput, match="a method of the last layer alone; ensemble"):
+    with pytest.raises(BadInput, match="the method edits the last layer alone"):
         amends.identify(other, (x, y), (x[:3], y[:3]), method=methods.ensemble(last))
     with pytest.raises(BadInput, match="pass a method with an editor"):
         methods.ensemble(methods.loss())

@@ -1,4 +1,4 @@
-"""One short file a format: each turns a path into Raw."""
+"""One short file per format: a path comes in, Raw goes out."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ ENDINGS = {
 
 
 def guess(path: Path) -> str:
-    """The format of a path, by its name or by what a folder holds."""
+    """The format of a file by its name, of a folder by what it holds."""
     if not path.exists():
         around = path.parent.iterdir() if path.parent.is_dir() else ()
         raise BadInput(f"no such file or folder; {path}; {nearest(path.name, [p.name for p in around])}")
-    found = next((name for end, name in ENDINGS.items() if path.name.endswith(end)), None)
-    if path.is_file():
-        found = found or ("cifar10" if path.name in STEMS else None)
-        if found is None:
-            raise BadInput(f"the format of this file is not known; {path}; give format: {', '.join(FORMATS)}")
-        return found
-    return _of_folder(path)
+    if path.is_dir():
+        return _of_folder(path)
+    name = next((name for end, name in ENDINGS.items() if path.name.endswith(end)), None)
+    name = name or ("cifar10" if path.name in STEMS else None)
+    if name is None:
+        raise BadInput(f"the format of this file is not known; {path}; give format, one of {', '.join(FORMATS)}")
+    return name
 
 
 def _of_folder(path: Path) -> str:
@@ -54,19 +54,19 @@ def _of_folder(path: Path) -> str:
         return "huggingface"
     if any((path / n).is_dir() for n in names):
         return "images"
-    raise BadInput(f"the format of this folder is not known; {path}; give format: {', '.join(FORMATS)}")
+    raise BadInput(f"the format of this folder is not known; {path}; give format, one of {', '.join(FORMATS)}")
 
 
 def raw(path: Path, format: str | None, asked: Asked) -> Raw:
-    """The examples of a file or folder, as they lie there; at least one."""
+    """The examples of a file or folder as they are stored; at least one."""
     if asked.target not in TARGETS:
         raise BadInput(f"target is {asked.target!r}; {path}; {nearest(asked.target, TARGETS)}")
     if len(set(asked.classes)) < len(asked.classes):
-        raise BadInput(f"a class is named twice; {path}; give each of the classes once")
+        raise BadInput(f"classes names a class twice; {path}; name each class once")
     name = guess(path) if format is None or not path.exists() else format
     if name not in FORMATS:
-        raise BadInput(f"no format {name!r}; {path}; {nearest(name, FORMATS)}")
+        raise BadInput(f"there is no format {name!r}; {path}; {nearest(name, FORMATS)}")
     examples = FORMATS[name](path, asked)
     if not len(examples.inputs):
-        raise BadInput(f"no examples; {examples.where}; give at least one")
+        raise BadInput(f"there are no examples; {examples.where}; give at least one")
     return examples

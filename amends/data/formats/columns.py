@@ -15,21 +15,21 @@ from amends.errors import BadInput, nearest
 
 Table = Mapping[str, np.ndarray]
 IMAGES = ("image", "img", "image_path", "path", "file", "file_name", "filename")
-STRAY = 0.05  # share of the cells that may be words in what is meant for a column of numbers
+STRAY = 0.05  # a column with a smaller share of words than this is meant to hold numbers
 TEXTS = ("text", "sentence", "review", "question", "content", "document", "prompt")
 
 
 def raw(table: Table, path: Path, asked: Asked, features: Mapping[str, Any] | None = None) -> Raw:
-    """From columns to inputs, labels and what is left: the user's own."""
+    """Inputs, labels, and the user's own columns."""
     if not table or not len(next(iter(table.values()))):
-        raise BadInput(f"no rows; {path}; give at least one")
+        raise BadInput(f"the table has no rows; {path}; give at least one")
     labels = _labels(table, path, asked)
     left = [c for c in table if c not in labels]
     used, kind = _inputs(table, path, asked, left)
     for c in [*labels, *used]:
         gone = next(iter(_missing(table[c])), None)
         if gone is not None:
-            raise BadInput(f"nothing in column {c}; {path} row {gone}; fill it in or drop the row")
+            raise BadInput(f"column {c} is empty; {path} row {gone}; fill it in or drop the row")
     columns = {c: table[c] for c in (left if kind != ROW else [c for c in left if c not in used])}
     rows = kind == ROW and not _is_nested(table[used[0]])
     return Raw(
@@ -51,7 +51,7 @@ def _own(columns: Table, table: Table, path: Path, asked: Asked) -> Table:
 
 
 def _class_names(features: Mapping[str, Any], labels: list[str]) -> tuple[str, ...]:
-    """As `datasets` notes them, where the label is one of its class labels."""
+    """As `datasets` records them, where the label is one of its class labels."""
     noted = features.get(labels[0], {}) if labels else {}
     return tuple(noted["names"]) if noted.get("_type") == "ClassLabel" else ()
 
@@ -64,7 +64,7 @@ def _targets(table: Table, labels: list[str], asked: Asked) -> np.ndarray | None
 
 def _present(name: str, what: str, table: Table, path: Path) -> str:
     if name not in table:
-        raise BadInput(f"no column {name!r} for {what}; {path}; {nearest(name, table)}")
+        raise BadInput(f"there is no column {name!r} for {what}; {path}; {nearest(name, table)}")
     return name
 
 
@@ -78,15 +78,15 @@ def _labels(table: Table, path: Path, asked: Asked) -> list[str]:
     if asked.label is not None:
         return [_present(c, "label", table, path) for c in _as_list(asked.label)]
     if asked.target == "labels":
-        raise BadInput(f"several labels are asked for; {path}; name their columns of 0 and 1 with label")
-    found = next((c for c in LABELS if c in table), None)
-    if found is None:
+        raise BadInput(f"target is 'labels', but label is not given; {path}; name the columns of 0 and 1 with label")
+    label = next((c for c in LABELS if c in table), None)
+    if label is None:
         raise BadInput(f"no label column among {', '.join(table)}; {path}; name it with label")
-    return [found]
+    return [label]
 
 
 def _inputs(table: Table, path: Path, asked: Asked, left: list[str]) -> tuple[list[str], str]:
-    """The columns a model looks at, and what they are: as asked for, otherwise guessed by their names."""
+    """The columns that are the inputs, and their kind: as asked for, otherwise guessed by their names."""
     for key, kind in (("image", IMAGE), ("text", TEXT), ("features", ROW)):
         names = getattr(asked, key)
         if names is not None:
@@ -106,22 +106,26 @@ def _guessed(table: Table, path: Path, asked: Asked, left: list[str]) -> tuple[l
     if text is not None and (asked.encoded or not numbers):
         return [text], TEXT
     if not numbers:
-        raise BadInput(f"no inputs among {', '.join(left) or 'no columns'}; {path}; name them: image, text or features")
+        raise BadInput(
+            f"no inputs among {', '.join(left) or 'no columns'}; {path}; name them with image, text or features"
+        )
     return numbers, ROW
 
 
 def _refuse_strays(column: np.ndarray, name: str, path: Path) -> None:
-    """A column of numbers that a word or two would take out of the inputs."""
+    """BadInput for a column of numbers that a few words would take out of the inputs."""
     if _is_numeric(column) or _is_nested(column):
         return
     words = [str(v) for v in column]
     missing = set(_missing(column))
-    if any(w.isdigit() and w[0] == "0" and len(w) > 1 for w in words):  # codes
+    if any(w.isdigit() and w[0] == "0" and len(w) > 1 for w in words):  # codes, such as 007
         return
     odd = [i for i, v in enumerate(column) if i not in missing and not _is_number(v)]
     if 0 < len(odd) <= len(column) * STRAY:
         word = column[odd[0]]
-        raise BadInput(f"column {name} holds {word!r}; {path} row {odd[0]}; give numbers, or name the inputs: features")
+        raise BadInput(
+            f"column {name} holds {word!r}; {path} row {odd[0]}; give numbers, or name the inputs with features"
+        )
 
 
 def _values(table: Table, used: list[str], kind: str, path: Path) -> Any:
@@ -144,7 +148,7 @@ def _side_by_side(table: Table, names: list[str]) -> np.ndarray:
 
 
 def _picture(cell: Any, folder: Path) -> Any:
-    """A path, relative to the table; or an image inside the table, as `datasets` keeps them."""
+    """A path, relative to the table; or an image inside the table, as `datasets` stores them."""
     if isinstance(cell, Mapping):
         cell = cell.get("bytes") or cell.get("path")
     return folder / cell if isinstance(cell, str) else cell
@@ -154,12 +158,14 @@ def _stacked(cells: Any, where: str) -> np.ndarray:
     rows = [np.asarray(_plain(v)) for v in cells]
     for i, row in enumerate(rows):
         if row.shape != rows[0].shape or row.dtype.kind not in "biuf":
-            raise BadInput(f"arrays {list(rows[0].shape)} and {list(row.shape)}; {where} row {i}; give one shape")
+            raise BadInput(
+                f"arrays {list(rows[0].shape)} and {list(row.shape)}; {where} row {i}; give numbers of one shape"
+            )
     return np.stack(rows)
 
 
 def _plain(value: Any) -> Any:
-    """Arrays of arrays, as parquet gives them, as lists."""
+    """Arrays of arrays, as parquet returns them, as lists."""
     return [_plain(v) for v in value] if isinstance(value, np.ndarray) and value.dtype == object else value
 
 

@@ -15,7 +15,7 @@ from amends.errors import BadInput, first_line
 
 def huggingface(path: Path, asked: Asked) -> Raw:
     if not path.is_dir():
-        raise BadInput(f"a dataset directory is a folder; {path}; give what save_to_disk wrote")
+        raise BadInput(f"this is not a folder; {path}; give the folder that save_to_disk wrote")
     if (path / "dataset_dict.json").exists():
         splits = _splits(path / "dataset_dict.json")
         path = path / split_of(asked.split, splits, path)
@@ -38,23 +38,23 @@ def _saved(path: Path, asked: Asked) -> Raw:
         from datasets import load_from_disk
     except ImportError as e:
         raise BadInput(
-            f"a saved dataset cannot be read without datasets; {path}; pip install 'amends[huggingface]'"
+            f"a saved dataset cannot be read without datasets; {path}; run: pip install 'amends[huggingface]'"
         ) from e
     try:
-        found: Any = load_from_disk(str(path))
-        table = columns_of(found.with_format("arrow")[:].to_pandas())
-    except Exception as e:  # arrow and datasets have errors of many kinds
+        dataset: Any = load_from_disk(str(path))
+        table = columns_of(dataset.with_format("arrow")[:].to_pandas())
+    except Exception as e:  # arrow and datasets raise errors of many kinds
         raise BadInput(f"the dataset cannot be read ({first_line(e)}); {path}; save it again") from e
-    return raw(table, path, asked, found.features.to_dict())
+    return raw(table, path, asked, dataset.features.to_dict())
 
 
 def _parquets(path: Path, asked: Asked) -> Raw:
     """Files by split: train-00000-of-00002.parquet, data/train.parquet or train/0000.parquet."""
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for file in sorted(path.rglob("*.parquet")):
         stem = re.sub(r"-\d+-of-\d+$", "", file.stem)
         split = file.parent.name if stem.isdigit() and file.parent != path else "" if stem.isdigit() else stem
-        found.setdefault(split, []).append(file)
-    if not found:
-        raise BadInput(f"neither a saved dataset nor parquet files; {path}; give what save_to_disk wrote")
-    return parquets(found[split_of(asked.split, list(found), path)], asked)
+        files.setdefault(split, []).append(file)
+    if not files:
+        raise BadInput(f"neither a saved dataset nor parquet files; {path}; give the folder that save_to_disk wrote")
+    return parquets(files[split_of(asked.split, list(files), path)], asked)

@@ -1,4 +1,4 @@
-"""IDX: the files MNIST and its relatives come in, gzipped or not."""
+"""IDX, the format of MNIST and similar sets, gzipped or not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def idx(path: Path, asked: Asked) -> Raw:
     if path.is_dir():
         there = [s for s, prefix in PREFIX.items() if any((path / n).exists() for n in names(prefix, "images"))]
         if not there:
-            raise BadInput(f"no IDX file of images; {path}; it is called for example {names('train', 'images')[0]}")
+            raise BadInput(f"there is no IDX file of images; {path}; give a file such as {names('train', 'images')[0]}")
         prefix = PREFIX[split_of(asked.split, there, path)]
         path = next(path / n for n in names(prefix, "images") if (path / n).exists())
     else:
@@ -35,20 +35,20 @@ def idx(path: Path, asked: Asked) -> Raw:
     other = beside.with_suffix("") if beside.suffix == ".gz" else beside.with_name(beside.name + ".gz")
     labels = next((p for p in (beside, other) if p != path and p.exists()), None)
     if labels is None:
-        raise BadInput(f"no labels beside the images; {path}; put {beside.name} there")
+        raise BadInput(f"there is no file of labels beside the images; {path}; add {beside.name}")
     y = array(labels, 1)
     if len(y) != len(pixels):
-        raise BadInput(f"{len(pixels)} images but {len(y)} labels; {labels}; give the file that belongs to them")
+        raise BadInput(f"{len(pixels)} images but {len(y)} labels; {labels}; give the labels of these images")
     return Raw(IMAGE, pixels[:, None], y.astype(np.int64), str(path), classes=asked.classes)
 
 
 def array(path: Path, axes: int) -> np.ndarray:
-    """The bytes of one file, in the shape its header gives."""
+    """The bytes of one file, in the shape that its header states."""
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     except (OSError, EOFError, zlib.error) as e:
-        raise BadInput(f"the file cannot be read ({first_line(e)}); {path}; fetch it again") from e
+        raise BadInput(f"the file cannot be read ({first_line(e)}); {path}; download it again") from e
     if len(data) < 4 or data[:3] != b"\x00\x00\x08" or data[3] != axes:
         raise BadInput(
             f"the file starts with {data[:4].hex() or 'nothing'}, expected 000008{axes:02x}; {path}; "
@@ -58,5 +58,7 @@ def array(path: Path, axes: int) -> np.ndarray:
     shape = [int.from_bytes(data[at : at + 4], "big") for at in range(4, head, 4)]
     wanted = int(np.prod(shape, dtype=object))
     if len(data) < head or len(data) - head != wanted:
-        raise BadInput(f"{max(len(data) - head, 0)} bytes, but its header says {wanted}; {path}; fetch it again")
+        raise BadInput(
+            f"the file has {max(len(data) - head, 0)} bytes, but its header says {wanted}; {path}; download it again"
+        )
     return np.frombuffer(data, np.uint8, offset=head).reshape(shape)

@@ -1,4 +1,4 @@
-"""A folder of images, one folder a class: cats/a.png, cats/2019/b.jpg, dogs/c.png."""
+"""A folder of images, with one folder per class: cats/a.png, cats/2019/b.jpg, dogs/c.png."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SPLITS = ("train", "test", "val", "valid", "validation", "dev", "eval")
 
 
 def images(folder: Path, asked: Asked) -> Raw:
-    """Classes are the folders' names, sorted or as given; the order is by class, then by path, both sorted
-    as text. Files below a class count for it; hidden files and those without an image's ending do not.
-    A folder without any image is passed over where the classes are named."""
+    """Classes are the names of the folders, sorted or as given; examples are in the order of class, then path,
+    both sorted as text. Files in folders below a class belong to it; hidden files and files without an
+    image's suffix are skipped. A folder without images is skipped if the classes are named."""
     asked.refuse(folder, "label", "image", "text", "features", "id")
     if not folder.is_dir():
-        raise BadInput(f"an image folder is a folder; {folder}; give the one that holds a folder for each class")
+        raise BadInput(f"this is not a folder; {folder}; give the folder that holds a folder for each class")
     below = _folders(folder)
     if asked.split is not None or (below and all(name in SPLITS for name in below)):
         folder = folder / split_of(asked.split, below, folder)
@@ -37,16 +37,18 @@ def images(folder: Path, asked: Asked) -> Raw:
 def _by_class(folder: Path, below: list[str], classes: tuple[str, ...]) -> dict[str, list[Path]]:
     """The images of each class that has any."""
     if not below:
-        raise BadInput(f"no folder for any class; {folder}; put the images of each class into a folder of its name")
+        raise BadInput(
+            f"there is no folder for any class; {folder}; put the images of each class into a folder with its name"
+        )
     inside = {name: files for name in below if (files := _images(folder / name))}
     if not inside:
-        raise BadInput(f"no image; {folder}; files end in {', '.join(SUFFIXES)}")
-    if not classes and len(inside) < len(below):  # a class without examples, or no class: the model knows
+        raise BadInput(f"there are no images; {folder}; give files that end in {', '.join(SUFFIXES)}")
+    if not classes and len(inside) < len(below):  # a class without examples, or not a class at all
         empty = next(name for name in below if name not in inside)
-        raise BadInput(f"the folder {empty} holds no image; {folder}; take it away, or name the classes")
+        raise BadInput(f"the folder {empty} holds no images; {folder}; remove it, or name the classes")
     for name in inside:
         if classes and name not in classes:
-            raise BadInput(f"the folder {name} is no class; {folder}; {nearest(name, classes)}")
+            raise BadInput(f"the folder {name} is not a class; {folder}; {nearest(name, classes)}")
     return inside
 
 

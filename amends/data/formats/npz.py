@@ -1,4 +1,4 @@
-"""Arrays in one .npz file: x and y, images and labels, or keys of the caller's choice."""
+"""Arrays in one .npz file: x and y, images and labels, or keys that the caller names."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ INPUTS = ("x", "X", "images", "image", "data", "inputs", "features", "text")
 
 
 def npz(path: Path, asked: Asked) -> Raw:
-    """With a split the keys are those that end in it: x_train, y_train. Bytes in three or four axes are
-    images; other numbers are taken as they are. Further rows of the same length are the user's columns."""
+    """With a split, the keys are those that end in it: x_train, y_train. Bytes in three or four axes are
+    images; other numbers are used as they are. Other arrays [N] are the user's own columns."""
     if not isinstance(asked.features, str | None):
-        raise BadInput(f"features are {len(asked.features)} names; {path}; give the one key that holds the inputs")
+        raise BadInput(f"features holds {len(asked.features)} names; {path}; give the one key that holds the inputs")
     arrays = _arrays(path)
     end = "" if asked.split is None else f"_{asked.split}"
     inputs = _key(asked.image or asked.text or asked.features, INPUTS, end, arrays, path, "inputs")
@@ -41,7 +41,7 @@ def npz(path: Path, asked: Asked) -> Raw:
 
 
 def _of_kind(x: np.ndarray, image: bool, where: str) -> tuple[str, Any]:
-    """What the inputs are, and the inputs."""
+    """The kind of the inputs, and the inputs."""
     if x.dtype.kind in "US":
         return TEXT, x.astype(str).tolist()
     if x.dtype.kind not in "biuf":
@@ -56,19 +56,19 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {k: np.atleast_1d(file[k]) for k in file.files}
     except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as e:
-        raise BadInput(f"arrays cannot be read ({first_line(e)}); {path}; save numbers with numpy.savez") from e
+        raise BadInput(f"the arrays cannot be read ({first_line(e)}); {path}; save numbers with numpy.savez") from e
 
 
 def _key(given: str | None, usual: tuple[str, ...], end: str, arrays: dict, path: Path, what: str) -> str:
     if given is not None:
-        found = next((k for k in (given + end, given) if k in arrays), None)
-        if found is None:
-            raise BadInput(f"no array {given!r}; {path}; {nearest(given, arrays)}")
-        return found
-    found = next((k + end for k in usual if k + end in arrays), None)
-    if found is None:
-        said = "features" if what == "inputs" else what
+        key = next((k for k in (given + end, given) if k in arrays), None)
+        if key is None:
+            raise BadInput(f"there is no array {given!r}; {path}; {nearest(given, arrays)}")
+        return key
+    key = next((k + end for k in usual if k + end in arrays), None)
+    if key is None:
+        name = "features" if what == "inputs" else what
         raise BadInput(
-            f"no array of {what} among {', '.join(arrays) or 'none'}; {path}; name its key with {said}, or give split"
+            f"no array of {what} among {', '.join(arrays) or 'none'}; {path}; name its key with {name}, or give split"
         )
-    return found
+    return key

@@ -1,7 +1,7 @@
-"""Python batches of CIFAR-10 without running what a pickle may ask to run.
+"""Reads the python batches of CIFAR-10 without running code from the pickle.
 
-A pickle names functions to be called. Here only the few names that numpy's arrays need are known, and
-each stands for a part without effect that keeps what it is given; any other name ends the reading.
+A pickle names functions to call. Here only the few that numpy's arrays need are known, and each is
+replaced by a harmless one that keeps what it is given; any other name is an error.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, kind_of
 
 
 class Kind:
-    """What is pickled of a dtype: its code."""
+    """A pickled dtype: its code."""
 
     def __init__(self, code: Any, *rest: Any):
         self.code = code.decode("latin1") if isinstance(code, bytes) else code
 
     def __setstate__(self, state: Any) -> None:
         if state[1] == ">":
-            raise pickle.UnpicklingError("numbers with their bytes in the other order")
+            raise pickle.UnpicklingError("the numbers are big-endian")
 
 
 class Array:
-    """What is pickled of an array: shape, kind and bytes."""
+    """A pickled array: shape, kind and bytes."""
 
     def __setstate__(self, state: Any) -> None:
         _, self.shape, self.kind, self.fortran, self.data = state
 
     def values(self) -> np.ndarray:
         if self.kind.code not in ("u1", "i8", "i4") or self.fortran or not isinstance(self.data, bytes | bytearray):
-            raise ValueError(f"an array of kind {self.kind.code}")
+            raise ValueError(f"it holds an array of kind {self.kind.code}")
         return np.frombuffer(self.data, self.kind.code).reshape(self.shape)
 
 
@@ -49,13 +49,13 @@ def _frombuffer(data: Any, kind: Kind, shape: Any, order: Any) -> Array:
 
 
 def _encode(text: str, codec: Any = None) -> bytes:
-    """How python 3 writes bytes for python 2; whatever the codec asked for."""
+    """How python 3 pickles bytes for python 2; the codec is always latin1."""
     return text.encode("latin1")
 
 
 def _bytes(*nothing: Any) -> bytes:
     if nothing:
-        raise pickle.UnpicklingError("bytes of something")
+        raise pickle.UnpicklingError("it calls bytes with arguments")
     return b""
 
 
@@ -82,14 +82,14 @@ class Restricted(pickle.Unpickler):
 
 
 def batch(data: bytes, where: str) -> dict[str, Any]:
-    """The dict of one batch: texts as keys, arrays as arrays."""
+    """The dict of one batch, with text as keys and numpy arrays."""
     try:
-        found = Restricted(io.BytesIO(data), encoding="bytes").load()
-        if not isinstance(found, dict):
-            raise ValueError(f"a {type(found).__name__}")
-        named = {k.decode("latin1") if isinstance(k, bytes) else k: v for k, v in found.items()}
+        loaded = Restricted(io.BytesIO(data), encoding="bytes").load()
+        if not isinstance(loaded, dict):
+            raise ValueError(f"it holds {kind_of(loaded)}, not a dict")
+        named = {k.decode("latin1") if isinstance(k, bytes) else k: v for k, v in loaded.items()}
         return {k: v.values() if isinstance(v, Array) else v for k, v in named.items()}
-    except Exception as e:  # a broken pickle fails in ways of every kind
+    except Exception as e:  # a broken pickle may raise anything
         raise BadInput(
-            f"no batch of arrays and lists ({first_line(e)}); {where}; fetch it again from where CIFAR-10 is kept"
+            f"not a batch of CIFAR-10 ({first_line(e)}); {where}; download it again from the authors of CIFAR-10"
         ) from e

@@ -13,14 +13,14 @@ from torch import Tensor
 from torch.nn import functional as nnf
 
 from amends.data.formats.raw import Raw
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, kind_of
 
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """The images of a set, each decoded when it is asked for. Files are RGB unless `gray`."""
+    """The images of a set, each decoded when it is read. Files are read as RGB unless `gray`."""
 
     raw: Raw
     size: tuple[int, int] | None
@@ -36,11 +36,11 @@ class Pictures:
 
     @property
     def together(self) -> bool:
-        """Whether they lie in one array, and need not be taken one by one."""
+        """Whether they are in one array, and need not be read one by one."""
         return isinstance(self.raw.inputs, np.ndarray)
 
     def block(self, start: int, stop: int) -> Tensor:
-        """Several of them at once, where they lie together."""
+        """Several of them at once, if they are in one array."""
         return self._floats(np.asarray(self.raw.inputs[start:stop]))
 
     def _floats(self, array: np.ndarray) -> Tensor:
@@ -55,7 +55,7 @@ class Pictures:
 
 
 def _gray(array: np.ndarray) -> np.ndarray:
-    """Luma of ITU-R 601; for bytes rounded just as Pillow rounds it."""
+    """Luma of ITU-R 601; bytes are rounded exactly as in Pillow."""
     if array.dtype == np.uint8:
         r, g, b = (array[:, c].astype(np.int32) for c in range(3))
         return ((19595 * r + 38470 * g + 7471 * b + 32768) >> 16).astype(np.uint8)[:, None]
@@ -67,15 +67,15 @@ def decoded(given: Any, gray: bool, where: str) -> np.ndarray:
     try:
         from PIL import Image
     except ImportError as e:
-        raise BadInput(f"images cannot be read without Pillow; {where}; pip install 'amends[images]'") from e
+        raise BadInput(f"images cannot be read without Pillow; {where}; run: pip install 'amends[images]'") from e
     if not isinstance(given, bytes | Path):
-        raise BadInput(f"a {type(given).__name__} is no image; {where}; give a path or the bytes of a file")
+        raise BadInput(f"expected an image, got {kind_of(given)}; {where}; give a path or the bytes of a file")
     if isinstance(given, Path) and not given.is_file():
-        raise BadInput(f"no such image file; {where}; check the path, relative to the file that names it")
+        raise BadInput(f"there is no such image file; {where}; give paths relative to the file that lists them")
     try:
         with Image.open(io.BytesIO(given) if isinstance(given, bytes) else given) as image:
             if image.mode in DEEP:
-                raise BadInput(f"an image with more than 8 bits a channel; {where}; convert it to 8 bits first")
+                raise BadInput(f"the image has more than 8 bits per channel; {where}; convert it to 8 bits first")
             array = np.asarray(image.convert("L" if gray else "RGB"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as e:
         if isinstance(e, BadInput):
@@ -91,5 +91,7 @@ def channels_first(array: np.ndarray, where: str) -> np.ndarray:
     if array.ndim == 4 and array.shape[1] not in (1, 3) and array.shape[3] in (1, 3):
         return array.transpose(0, 3, 1, 2)
     if array.ndim != 4 or array.shape[1] not in (1, 3):
-        raise BadInput(f"images of shape {list(array.shape)}; {where}; give [N, H, W] or [N, 1 or 3 channels, H, W]")
+        raise BadInput(
+            f"the images have shape {list(array.shape)}; {where}; give [N, H, W] or [N, 1 or 3 channels, H, W]"
+        )
     return array

@@ -1,4 +1,4 @@
-"""What every format gives: inputs as they lie in the file, labels, and the user's own columns."""
+"""What every format returns: inputs as they are stored, labels, and the user's own columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGE, TEXT, ROW = "image", "text", "row"
 
 @dataclass(frozen=True)
 class Asked:
-    """What the caller said about the file; None where it is left to the format."""
+    """What the caller asks for; None where it is left to the format."""
 
     split: str | None = None
     label: str | Sequence[str] | None = None
@@ -26,21 +26,21 @@ class Asked:
     id: str | None = None
     classes: tuple[str, ...] = ()
     target: str = "class"
-    encoded: bool = False  # whether something stands ready to take texts
+    encoded: bool = False  # whether a transform or an encoder can take text
 
     def refuse(self, where: Path, *names: str) -> None:
-        """BadInput for a setting this format has no place for."""
+        """BadInput for a setting that this format does not have."""
         for name in names:
             if getattr(self, name) is not None:
-                raise BadInput(f"{name} is no setting of this format; {where}; leave it out")
+                raise BadInput(f"{name} cannot be used here; {where}; leave it out")
 
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """One entry an example, in the order of the file.
+    """One entry per example, in the order of the file.
 
     An image is a file, the bytes of one, or an array [C, H, W] (uint8, or numbers from 0 to 1). Labels are
-    names, numbers, or indices into `classes` where `named`; None where the format has none.
+    names, numbers, or indices into `classes`; None where there are none. `call` names example i in an error.
     """
 
     kind: str
@@ -53,16 +53,16 @@ class Raw:
     call: Callable[[int], str] | None = None
 
     def at(self, i: int) -> str:
-        """What a person calls example i."""
+        """The name of example i, for an error."""
         return f"{self.where}[{i}]" if self.call is None else self.call(i)
 
 
-def split_of(asked: str | None, known: Sequence[str], where: Path, default: str | None = None) -> str:
-    """The one of the known splits that was asked for; the only one, or the default, where none was."""
-    if asked is None and (default is not None or len(known) == 1):
-        return known[0] if default is None else default
+def split_of(asked: str | None, known: Sequence[str], where: Path) -> str:
+    """The split that was asked for; if none was, the only one there is."""
+    if asked is None and len(known) == 1:
+        return known[0]
     if asked is None:
         raise BadInput(f"there are several splits ({', '.join(known)}); {where}; choose one with split")
     if asked not in known:
-        raise BadInput(f"no split {asked!r}; {where}; {nearest(asked, known)}")
+        raise BadInput(f"there is no split {asked!r}; {where}; {nearest(asked, known)}")
     return asked

@@ -1,4 +1,4 @@
-"""CSV and parquet: a label beside paths of images, a text, or columns of features."""
+"""CSV and parquet: a column of labels, and paths of images, texts, or columns of features."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amends.errors import BadInput, first_line
 
 
 def csv(path: Path, asked: Asked) -> Raw:
-    """A CSV (or TSV) file, or a folder of them with one a split."""
+    """A CSV or TSV file, or a folder with one such file per split."""
     import pandas as pd
 
     path = _file(path, asked, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
@@ -21,7 +21,7 @@ def csv(path: Path, asked: Asked) -> Raw:
     try:
         head = pd.read_csv(path, sep=separator, nrows=0)
         if len(head.columns) == 1 and ";" in head.columns[0]:
-            raise BadInput(f"its columns are set apart by ;; {path}; save it with commas")
+            raise BadInput(f"the columns are separated by semicolons; {path}; save it with commas")
         texts: Any = {c: str for c in head.columns if c in ("id", asked.id)}
         table = pd.read_csv(path, sep=separator, dtype=texts, keep_default_na=False, na_values=["", "nan", "NaN"])
     except BadInput:
@@ -36,7 +36,7 @@ def parquet(path: Path, asked: Asked) -> Raw:
 
 
 def parquets(paths: Sequence[Path], asked: Asked) -> Raw:
-    """Files of one table, end to end; the names of classes are taken from what `datasets` notes in them."""
+    """Files of one table, one after the other; class names are those that `datasets` records in them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -57,7 +57,7 @@ def parquets(paths: Sequence[Path], asked: Asked) -> Raw:
 
 
 def columns_of(frame: Any) -> Table:
-    """A pandas DataFrame as arrays by name; what is missing is NaN or None."""
+    """A pandas DataFrame as arrays by name; a missing value is NaN or None."""
     return {str(c): frame[c].to_numpy() for c in frame.columns}
 
 
@@ -74,5 +74,5 @@ def _file(path: Path, asked: Asked, suffixes: tuple[str, ...]) -> Path:
         return path
     files = {p.name.split(".")[0]: p for p in sorted(path.iterdir()) if p.name.endswith(suffixes)}
     if not files:
-        raise BadInput(f"no file that ends in {suffixes[0]}; {path}; give the file itself")
+        raise BadInput(f"no file ends in {suffixes[0]}; {path}; give the file itself")
     return files[split_of(asked.split, list(files), path)]
