@@ -16,7 +16,7 @@ TARGETS = ("class", "real", "labels", "tokens")
 
 @dataclass(frozen=True)
 class Key:
-    """One key: what it means, what it may hold, and what holds when it is left out."""
+    """One key: what it means, what it may hold, and its default."""
 
     help: str
     kinds: tuple[type, ...] = (str,)

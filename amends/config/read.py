@@ -32,7 +32,7 @@ class Config:
         return None if value is None else self.folder / value
 
     def set(self, table: str) -> dict[str, Any]:
-        """The keys of one data set, with those of [data] where it has none of its own."""
+        """The keys of one data set; those it does not have come from [data]."""
         name, _, which = table.partition(".")
         own = self[name].get(which, {}) if which else self[name]
         return {**self["data"], **own}
@@ -45,7 +45,7 @@ class Config:
         return f"{self.where} [{table}]"
 
     def with_options(self, **options: Any) -> Config:
-        """With keys of [repair] from the command line, None where an option was not given."""
+        """With options of the command line as keys of [repair]; None means not given."""
         given = {k: v for k, v in options.items() if v is not None}
         if not given:
             return self

@@ -33,7 +33,7 @@ class DensePrecision:
 
     @property
     def mean(self) -> float:
-        """Of the diagonal, without λ."""
+        """The mean of the diagonal, without λ."""
         return float(self.data.diagonal().mean())
 
     def dense(self) -> Tensor:

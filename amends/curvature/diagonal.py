@@ -32,7 +32,7 @@ class DiagonalPrecision:
 
     @cached_property
     def mean(self) -> float:
-        """Of the diagonal, without λ."""
+        """The mean of the diagonal, without λ."""
         return float(flatten(self.data).mean()) if self.data else 0.0
 
     @property

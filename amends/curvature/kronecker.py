@@ -47,7 +47,7 @@ class KroneckerPrecision:
 
     @cached_property
     def mean(self) -> float:
-        """Of the diagonal, without λ."""
+        """The mean of the diagonal, without λ."""
         total = sum(float(b.spectrum.values.sum()) for b in self.blocks)
         total += sum(float(v.sum()) for v in self.rest.data.values())
         return total / max(1, count(self.like))

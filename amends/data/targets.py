@@ -10,7 +10,7 @@ from amends.data.formats.raw import Asked, Raw
 from amends.data.inputs import Inputs
 from amends.errors import BadInput, nearest
 
-NOT_ASKED = -100  # a target where no token is to be predicted: the prompt, padding
+NO_TARGET = -100  # a target where no token is to be predicted: the prompt, padding
 
 
 def targets(x: Inputs, raw: Raw, asked: Asked) -> tuple[Inputs, Tensor, tuple[str, ...]]:
@@ -34,7 +34,7 @@ def _tokens(x: Inputs, raw: Raw) -> tuple[Inputs, Tensor]:
 
 def token_targets(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
     """Every token but padding as a target: `tokens` [batch, length], and the attention mask where there is one."""
-    return tokens.clone() if mask is None else torch.where(mask.bool(), tokens, NOT_ASKED)
+    return tokens.clone() if mask is None else torch.where(mask.bool(), tokens, NO_TARGET)
 
 
 def _labelled(raw: Raw, asked: Asked) -> tuple[Tensor, tuple[str, ...]]:
@@ -82,9 +82,8 @@ def _classes(values: np.ndarray, raw: Raw, asked: Asked) -> tuple[np.ndarray, tu
     numbers = _numbers(values, raw)
     uneven = np.flatnonzero(numbers != np.round(numbers))
     if len(uneven):
-        raise BadInput(
-            f'label {values[uneven[0]]} is no class; {raw.at(int(uneven[0]))}; give whole numbers, or target = "real"'
-        )
+        what = f"label {values[uneven[0]]} is not a class"
+        raise BadInput(f'{what}; {raw.at(int(uneven[0]))}; give whole numbers, or target = "real"')
     indices = numbers.astype(np.int64)
     known = raw.classes or asked.classes
     outside = np.flatnonzero((indices < 0) | (indices >= len(known) if known else False))

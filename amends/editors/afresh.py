@@ -44,7 +44,7 @@ def fresh(network: Network, seed: int) -> Params:
     if statistics:
         raise BadInput(
             f"the model keeps statistics of its data ({statistics[0]}), which no edit changes; retrain; "
-            "retrain it in your own script, on what is kept"
+            "train it in your own script, on what is kept"
         )
     module = deepcopy(network.module)
     drawn: set[str] = set()

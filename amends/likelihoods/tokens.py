@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from amends.data.targets import NOT_ASKED
+from amends.data.targets import NO_TARGET
 from amends.errors import BadInput
 
 
@@ -34,7 +34,7 @@ class Tokens:
         if y.is_floating_point():
             return (y * before.log_softmax(-1)).sum((1, 2))
         chosen = before.gather(-1, y.clamp(min=0)[..., None])[..., 0]
-        return torch.where(y != NOT_ASKED, chosen - before.logsumexp(-1), 0).sum(1)
+        return torch.where(y != NO_TARGET, chosen - before.logsumexp(-1), 0).sum(1)
 
     def asked(self, targets: Tensor) -> Tokens:
         """The same, with predictions and draws only where these targets have one."""
@@ -71,7 +71,7 @@ class Tokens:
     def shown(self, targets: Tensor) -> Tensor:
         if not targets.is_floating_point():
             return targets
-        return torch.where(targets.sum(-1) > 0, targets.argmax(-1), NOT_ASKED)
+        return torch.where(targets.sum(-1) > 0, targets.argmax(-1), NO_TARGET)
 
     def ceiling(self, targets: Tensor) -> Tensor:
         if targets.is_floating_point():
@@ -91,7 +91,7 @@ class Tokens:
 
     def _placed(self, tokens: Tensor) -> Tensor:
         """At the place they are predicted for; nothing predicts the first."""
-        return torch.cat([torch.full_like(tokens[:, :1], NOT_ASKED), self._only(tokens, NOT_ASKED)], 1)
+        return torch.cat([torch.full_like(tokens[:, :1], NO_TARGET), self._only(tokens, NO_TARGET)], 1)
 
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         if outputs.ndim != 3:
@@ -104,7 +104,7 @@ class Tokens:
                 f"the targets of {name} are {targets.dtype} {list(targets.shape)}, expected token ids "
                 f"[{len(targets)}, {outputs.shape[1]}]; give tokens at their places, and -100 where there is no target"
             )
-        outside = (((targets < 0) & (targets != NOT_ASKED)) | (targets >= outputs.shape[2])).any(1).nonzero()
+        outside = (((targets < 0) & (targets != NO_TARGET)) | (targets >= outputs.shape[2])).any(1).nonzero()
         if len(outside):
             raise BadInput(
                 f"{name}[{int(outside[0])}] has a target that is not one of {outputs.shape[2]} tokens, nor -100; "
@@ -132,4 +132,4 @@ class _Asked(Tokens):
 def _is_asked(targets: Tensor) -> Tensor:
     """Whether there is a target, at every place but the first."""
     rest = targets[:, 1:]
-    return rest.sum(-1) > 0 if rest.is_floating_point() else rest != NOT_ASKED
+    return rest.sum(-1) > 0 if rest.is_floating_point() else rest != NO_TARGET

@@ -32,7 +32,7 @@ def load_plain(function: str, options: Mapping[str, Any], weights: str | Path | 
     module = model.module_ if is_skorch(model) and getattr(model, "initialized_", False) else model
     if not isinstance(module, nn.Module):
         raise BadInput(
-            f"the function returns {kind_of(model)}, expected a torch.nn.Module; function {function}; return that"
+            f"the function returns {kind_of(model)}, expected an nn.Module; function {function}; return the network"
         )
     source = getattr(sys.modules.get(make.__module__), "__file__", None)
     files = [Path(source)] if source else []

@@ -63,7 +63,7 @@ def _refuse(path: Path, head: bytes) -> None:
     elif head[4:8] == b"TFL3" or path.suffix == ".pb":
         what = "a TensorFlow graph, which torch cannot train", "rebuild the network in torch and give its state dict"
     if what is not None:
-        raise BadInput(f"the file is {what[0]}; weights {path}; {what[1]}")
+        raise BadInput(f"the file holds {what[0]}; weights {path}; {what[1]}")
 
 
 def _archived(path: Path) -> list[str]:

@@ -14,7 +14,7 @@ from amends.evaluation.predictions import groups, labels, predicted
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.likelihoods import probability
-from amends.likelihoods.tokens import NOT_ASKED
+from amends.likelihoods.tokens import NO_TARGET
 from amends.nearness.conflicts import conflicts
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _values(array: np.ndarray) -> list | np.ndarray:
     """One entry a row: numbers as they are, vectors as lists, of sequences the tokens that are asked."""
     if array.ndim == 1:
         return array
-    if array.ndim == 2 and array.dtype.kind == "i" and (array == NOT_ASKED).any():
-        return [row[row != NOT_ASKED].tolist() for row in array]
+    if array.ndim == 2 and array.dtype.kind == "i" and (array == NO_TARGET).any():
+        return [row[row != NO_TARGET].tolist() for row in array]
     flat = array.reshape(len(array), array[:1].size)
     return flat[:, 0] if flat.shape[1] == 1 else flat.tolist()

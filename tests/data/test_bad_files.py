@@ -121,7 +121,8 @@ ERRORS = {
     "label out of range": (
         lambda p: read(table(p, "a,label\n1,0\n2,2\n"), classes=["c", "d"]), "label 2, expected 0 to 1; .*row 1"),
     "negative label": (lambda p: read(table(p, "a,label\n1,-1\n")), "label -1, expected 0 or more; .*row 0"),
-    "fraction for a class": (lambda p: read(table(p, "a,label\n1,0.5\n")), 'label 0.5 is no class; .*target = "real"'),
+    "fraction for a class": (
+        lambda p: read(table(p, "a,label\n1,0.5\n")), 'label 0.5 is not a class; .*target = "real"'),
     "text for a number": (
         lambda p: read(table(p, "a,label\n1,x\n"), target="real"), "label 'x' is not a number; .*row 0"),
     "labels not named": (lambda p: read(table(p, GOOD), target="labels"), "name the columns of 0 and 1"),
