@@ -37,6 +37,12 @@ treat = "fine_tune"
 treat_options = { epochs = 3 }
 """
 
+# what is in the folder of a finished run
+DONE = {
+    "causes.csv", "causes.parquet", "curve.csv", "dataset", "failures.csv", "identified", "looks.json", "metrics.json",
+    "repaired", "report.html", "run.toml",
+}  # fmt: skip
+
 
 def digits_project(folder: Path) -> Path:
     """A net that fails on digits, trained with wrong labels; its config is returned."""

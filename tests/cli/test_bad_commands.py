@@ -11,28 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.projects import CONFIG, amends, digits_project
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("template")
-    digits_project(folder)
-    return folder
-
-
-def config(**changes):
-    """The config with some lines replaced: old=new, written with its table's key."""
-
-    def damage(folder):
-        text = CONFIG
-        for old, new in changes.items():
-            key = old.replace("__", " ")
-            assert key in text, key
-            text = text.replace(key, new, 1)
-        (folder / "amends.toml").write_text(text)
-
-    return damage
+from tests.projects import CONFIG, amends
 
 
 def text(content):

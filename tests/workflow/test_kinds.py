@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import pickle
 import shutil
 
 import numpy as np
@@ -14,49 +11,15 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-import amends as library
-from amends.config import read_config
 from amends.tables.looks import png
-from amends.workflow.job import open_job
 from tests.models.test_huggingface import adapter, causal, classifier, images, sentences  # noqa: F401
-from tests.projects import amends
-from tests.worlds import planted_digits
-
-MODEL = """from torch import nn
-
-
-class Shrink(nn.Module):
-    \"\"\"Any image of a digit to 64 numbers.\"\"\"
-
-    def forward(self, x):
-        return nn.functional.adaptive_avg_pool2d(x.mean(1), 8).flatten(1)
-
-
-def small():
-    return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
-
-
-def flat():
-    return small()
-
-
-def pixels():
-    return nn.Sequential(Shrink(), *small())
-"""
-REPAIR = """
-[repair]
-method = "grad_dot"
-treat = "fine_tune"
-treat_options = { epochs = 1 }
-learn = false
-top = 20
-"""
+from tests.workflow.kinds import MODEL, PIXELS, REPAIR, ROWS, as_npz, frame_of, project, run_both
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
+def digits(planted):
     """train and test as uint8 images [n, 8, 8] with labels, and the weights of a net that fails on them."""
-    model, (x, y), failures, remaining, _ = planted_digits()
+    model, (x, y), failures, remaining, _ = planted
     pool = [torch.cat(pair) for pair in zip(failures, remaining, strict=True)]
     sets = {
         name: ((x.reshape(-1, 8, 8) * 255).round().to(torch.uint8).numpy(), y.numpy())
@@ -65,103 +28,8 @@ def digits(tmp_path_factory):
     return sets, model.state_dict()
 
 
-def as_npz(folder, name, x, y):
-    np.savez(folder / f"{name}.npz", x=x.reshape(len(x), 64) / np.float32(255), y=y)
-    return f'path = "{name}.npz"'
-
-
-def _frame(x, y):
-    columns = {f"p{i}": x.reshape(len(x), 64)[:, i] / 255 for i in range(64)}
-    return pd.DataFrame({"id": [f"d{i}" for i in range(len(x))], **columns, "digit": [f"is {k}" for k in y]})
-
-
-def as_csv(folder, name, x, y):
-    _frame(x, y).to_csv(folder / f"{name}.csv", index=False)
-    return f'path = "{name}.csv"\nlabel = "digit"\nid = "id"'
-
-
-def as_parquet(folder, name, x, y):
-    _frame(x, y).to_parquet(folder / f"{name}.parquet")
-    return f'path = "{name}.parquet"\nlabel = "digit"\nid = "id"'
-
-
-def as_idx(folder, name, x, y):
-    part = "train" if name == "train" else "t10k"
-    head = b"\x00\x00\x08\x03" + b"".join(int(n).to_bytes(4, "big") for n in x.shape)
-    (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(head + x.tobytes()))
-    head = b"\x00\x00\x08\x01" + len(y).to_bytes(4, "big")
-    (folder / f"{part}-labels-idx1-ubyte").write_bytes(head + y.astype(np.uint8).tobytes())
-    return f'path = "."\nformat = "idx"\nsplit = "{name}"'
-
-
-def _large(x):
-    """As CIFAR has them: [n, 3, 32, 32]."""
-    return np.repeat(x.repeat(4, 1).repeat(4, 2)[:, None], 3, axis=1)
-
-
-def as_cifar_binary(folder, name, x, y):
-    rows = np.concatenate([y.astype(np.uint8)[:, None], _large(x).reshape(len(x), 3072)], 1)
-    where = folder / "cifar"
-    where.mkdir(exist_ok=True)
-    (where / ("data_batch_1.bin" if name == "train" else "test_batch.bin")).write_bytes(rows.tobytes())
-    return f'path = "cifar"\nformat = "cifar10"\nsplit = "{name}"'
-
-
-def as_cifar_python(folder, name, x, y):
-    where = folder / "cifar"
-    where.mkdir(exist_ok=True)
-    batch = {b"data": _large(x).reshape(len(x), 3072), b"labels": y.tolist(), b"batch_label": b"", b"filenames": []}
-    (where / ("data_batch_1" if name == "train" else "test_batch")).write_bytes(pickle.dumps(batch, protocol=2))
-    return f'path = "cifar"\nformat = "cifar10"\nsplit = "{name}"'
-
-
-def as_folder(folder, name, x, y):
-    for i, (image, k) in enumerate(zip(x, y, strict=True)):
-        (folder / name / f"d{k}").mkdir(parents=True, exist_ok=True)
-        (folder / name / f"d{k}" / f"{i}.png").write_bytes(png(image[:, :, None]))
-    return f'path = "{name}"\ngray = true'
-
-
-def as_paths(folder, name, x, y):
-    (folder / "files").mkdir(exist_ok=True)
-    rows = []
-    for i, (image, k) in enumerate(zip(x, y, strict=True)):
-        (folder / "files" / f"{name}{i}.png").write_bytes(png(image[:, :, None]))
-        rows.append({"file": f"files/{name}{i}.png", "label": int(k)})
-    pd.DataFrame(rows).to_csv(folder / f"{name}.csv", index=False)
-    return f'path = "{name}.csv"\nimage = "file"\ngray = true'
-
-
-def as_dataset(folder, name, x, y):
-    from datasets import Dataset
-
-    columns = {"x": (x.reshape(len(x), 64) / 255).tolist(), "label": y.tolist(), "note": ["of mine"] * len(x)}
-    Dataset.from_dict(columns).save_to_disk(folder / name)
-    return f'path = "{name}"\nformat = "huggingface"\nfeatures = ["x"]'
-
-
-ROWS = (as_npz, as_csv, as_parquet, as_dataset)
-PIXELS = (as_idx, as_cifar_binary, as_cifar_python, as_folder, as_paths)
-
-
-def run_both(config, folder, capsys):
-    """Through the command line, then through Python with what it read: the same result."""
-    assert amends("repair", config, "-o", folder / "run", "--json", "-q") == 0, capsys.readouterr().err
-    told = json.loads(capsys.readouterr().out)
-    job = open_job(read_config(config))
-    sets = {name: job.records.get(name) for name in ("train", "failures", "remaining")}
-    asked = {k: v for k, v in vars(job.options).items() if k != "least"}
-    result = library.repair(job.loaded, **sets, likelihood=job.given["train"].network.likelihood, **asked)
-    kept = json.loads((folder / "run/metrics.json").read_text())
-    assert json.loads(json.dumps(result.metrics)) == kept
-    assert told["query"] == kept["query"]
-    assert (folder / "run/report.html").stat().st_size > 5000
-    assert (folder / "run/causes.parquet").exists()
-    return told, job, result
-
-
 @pytest.mark.parametrize("write", [*ROWS, *PIXELS], ids=lambda f: f.__name__)
-def test_data(write, digits, tmp_path, capsys):
+def test_data_in_every_format(write, digits, tmp_path, capsys):
     sets, state = digits
     (tmp_path / "my_model.py").write_text(MODEL)
     image = write in PIXELS
@@ -174,11 +42,6 @@ def test_data(write, digits, tmp_path, capsys):
     assert len(job.records["train"]) == 300
     assert told["query"]["n"] + told["holdout"]["n"] == len(job.records["failures"]) == 77
     assert result.given["train"].examples.classes == job.records["train"].classes
-
-
-def project(folder, model, data, likelihood=""):
-    (folder / "amends.toml").write_text(f"[model]\n{model}\n{likelihood}\n{data}\n{REPAIR}")
-    return folder / "amends.toml"
 
 
 @pytest.fixture
@@ -291,7 +154,7 @@ def test_several_labels_a_row(digits, tmp_path, capsys):
     torch.manual_seed(0)
     torch.save(nn.Linear(64, 2).state_dict(), tmp_path / "w.pt")
     for name, (x, y) in sets.items():
-        frame = _frame(x, y).drop(columns="digit").assign(even=(y % 2 == 0).astype(int), large=(y > 4).astype(int))
+        frame = frame_of(x, y).drop(columns="digit").assign(even=(y % 2 == 0).astype(int), large=(y > 4).astype(int))
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     data = '[data]\nlabel = ["even", "large"]\ntarget = "labels"\nid = "id"\n[train]\npath = "train.csv"\n' \
            '[evaluation]\npath = "test.csv"\n'  # fmt: skip
@@ -318,7 +181,7 @@ def test_real_targets(tmp_path, capsys):
     assert 0 < told["query"]["n"] < 192
 
 
-def test_own_losses_from_a_config(digits, tmp_path, capsys):
+def test_own_losses_from_a_config(planted, digits, tmp_path, capsys):
     sets, state = digits
     (tmp_path / "my_model.py").write_text(
         MODEL
@@ -332,14 +195,14 @@ def halved(outputs, targets):
     tables = "\n".join(
         f"[{t}]\n{as_npz(tmp_path, n, *sets[n])}\n" for t, n in (("train", "train"), ("evaluation", "test"))
     )
-    model, found = 'function = "my_model:flat"\nweights = "w.pt"', []
+    model, before = 'function = "my_model:flat"\nweights = "w.pt"', []
     for said in ("label_smoothing = 0.1", f"class_weights = {[1.0] * 9 + [3.0]}", 'function = "my_model:halved"'):
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
         _, _, result = run_both(project(tmp_path, model, tables, f"[likelihood]\n{said}\n"), tmp_path, capsys)
-        found.append(result.influence.before)
-    plain = torch.log_softmax(planted_digits()[0](torch.tensor(sets["train"][0].reshape(-1, 64) / np.float32(255))), -1)
+        before.append(result.influence.before)
+    plain = torch.log_softmax(planted[0](torch.tensor(sets["train"][0].reshape(-1, 64) / np.float32(255))), -1)
     given = plain.gather(1, torch.tensor(sets["train"][1])[:, None])[:, 0].detach().numpy()
     nines = sets["train"][1] == 9
-    assert np.allclose(found[2], given / 2, atol=1e-4)
-    assert np.allclose(found[1], np.where(nines, 3 * given, given), atol=1e-4)
-    assert not np.allclose(found[0], given, atol=1e-2)
+    assert np.allclose(before[2], given / 2, atol=1e-4)
+    assert np.allclose(before[1], np.where(nines, 3 * given, given), atol=1e-4)
+    assert not np.allclose(before[0], given, atol=1e-2)
