@@ -260,8 +260,8 @@ def test_scores_come_back_in_the_order_given():
     data = factor(network, x, y)
     shuffled = data[torch.randperm(60, generator=torch.Generator().manual_seed(0)).numpy()]
     expected = dict(zip(data.ids, data.per_example(network.params).tolist(), strict=True))
-    found = dict(zip(shuffled.ids, shuffled.per_example(network.params).tolist(), strict=True))
-    assert found == pytest.approx(expected)
+    scores = dict(zip(shuffled.ids, shuffled.per_example(network.params).tolist(), strict=True))
+    assert scores == pytest.approx(expected)
     whole = Factor.of(network, data.examples, 1000)
     assert_close(whole.per_example(network.params), data.per_example(network.params))
 

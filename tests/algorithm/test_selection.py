@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import amends
-from amends.algorithm.selection import indices
+from amends.algorithm import selection
 from amends.errors import BadInput
 from tests.worlds import TRAIN, same_weights
 
@@ -21,15 +22,28 @@ def test_a_table_of_causes_finds_them_by_id_wherever_they_stand(planted, result)
     order = np.random.default_rng(1).permutation(TRAIN)
     moved = amends.data.Records(x[order], y[order], {"id": names[order]})
     wanted = np.flatnonzero(np.isin(order, table["index"][1:]))
-    assert indices(table, TRAIN, names[order]).tolist() == wanted.tolist()
+    assert selection.indices(table, TRAIN, names[order]).tolist() == wanted.tolist()
     forgotten = amends.treat(net, moved, causes=table)
     assert same_weights(forgotten, amends.treat(net, moved, causes=wanted))
     with pytest.raises(BadInput, match="no training example has the id 'case 400'; causes; give a table made of"):
         amends.treat(net, moved, causes=table.assign(id="case 400"))
     twice = np.array([f"pair {i // 2}" for i in range(TRAIN)], dtype=object)
     own = result.causes.assign(id=twice[result.causes["index"]])
-    assert indices(own, TRAIN, twice).tolist() == sorted(result.removed), "where they stood, they still stand"
+    assert selection.indices(own, TRAIN, twice).tolist() == sorted(result.removed), "where they stood, they still stand"
     numbered = pd.DataFrame({"id": [3, 4], "index": [3, 4]})
-    assert indices(numbered, 5, np.arange(5)[::-1]).tolist() == [0, 1]
+    assert selection.indices(numbered, 5, np.arange(5)[::-1]).tolist() == [0, 1]
     plain = result.causes.drop(columns="decision")
-    assert indices(plain, TRAIN, names).tolist() == sorted(result.removed), "without ids of its own: by position"
+    assert selection.indices(plain, TRAIN, names).tolist() == sorted(result.removed), (
+        "without ids of its own: by position"
+    )
+
+
+def test_selection_is_stable_and_takes_masks():
+    scores = np.array([1.0, 3.0, 3.0, -1.0])
+    assert selection.top(scores, 3).tolist() == [1, 2, 0]
+    assert selection.top(scores, np.int64(1)).tolist() == [1]
+    assert selection.positive(scores).tolist() == [1, 2, 0]
+    assert selection.fraction(scores, 0.5).tolist() == [1, 2]
+    assert selection.indices(np.array([False, True, False, True]), 4).tolist() == [1, 3]
+    assert selection.indices(torch.tensor([3, 0, 3]), 4).tolist() == [0, 3]
+    assert selection.indices([], 4).tolist() == []

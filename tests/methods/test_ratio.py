@@ -12,12 +12,14 @@ from torch.testing import assert_close
 
 from amends.curvature import GGN, Dense, Diagonal, Isotropic
 from amends.editors import Tangent, follow
+from amends.errors import NotConverged
 from amends.evidence.network import Network
 from amends.likelihoods import Bernoulli, Categorical, Custom, Gaussian
-from amends.methods.ratio import first_order, label_part
+from amends.methods.ratio import first_order, label_part, log_density_ratio
 from amends.posteriors import Ensemble, Point
+from amends.posteriors import Gaussian as Normal
 from amends.remember import Laplace
-from tests.conftest import factor
+from tests.conftest import factor, regression
 
 
 def bernoulli_divergence(old, new):
@@ -133,3 +135,14 @@ def test_a_caller_s_own_loss_is_to_blame_by_its_own_slope():
     half = replace(data.network, likelihood=Custom(lambda out, y: 0.5 * Categorical()(out, y)))
     mine = factor(half, data.examples.x, data.examples.y)
     assert_close(label_part(before, after, mine), 0.5 * label_part(before, after, data))
+
+
+def test_a_useless_estimate_is_refused():
+    """Deleting most of the data from its own posterior: 1/p(C|θ) is carried by a few draws."""
+    x, y, network = regression(n=40)
+    data = factor(network, x, y)
+    curvature = Dense(GGN(), prior=0.7)
+    q = Normal(network.params, curvature(data, network.params), curvature, 40).sampled(200)
+    with pytest.raises(NotConverged, match="of 200 draws carry"):
+        log_density_ratio(q, q, data[:38])
+    assert log_density_ratio(q, q, data[:1]).value == pytest.approx(0.0, abs=1e-12)

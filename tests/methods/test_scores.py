@@ -9,6 +9,7 @@ import torch
 from amends.errors import BadInput, NonFinite
 from amends.methods.library.scores import Given, Oracle
 from amends.methods.library.self_confidence import SelfConfidence
+from tests.conftest import factor, regression
 from tests.methods.worlds import world
 
 
@@ -37,3 +38,9 @@ def test_scores_given_are_copied():
     found = Given(values)(train, failures)
     values[0] = 1
     assert found[0] == 0
+
+
+def test_oracle_wants_one_truth_each():
+    x, y, network = regression()
+    with pytest.raises(BadInput, match="truth has shape"):
+        Oracle(np.ones(3))(factor(network, x, y), factor(network, x, y))
