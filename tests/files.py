@@ -1,4 +1,4 @@
-"""Files in every format, made from real digits."""
+"""Files in every format, made from real digits, and what they read back as."""
 
 from __future__ import annotations
 
@@ -60,8 +60,14 @@ def binary(at):
 
 def python_batch(at, protocol=2):
     """As the authors' files: written by python 2, keys and names in bytes, an array of bytes, a list."""
-    found = {
+    batch = {
         b"batch_label": b"testing batch", b"labels": LABELS[at].tolist(), b"data": cifar()[at].reshape(-1, 3072),
         b"filenames": [b"a.png"] * len(LABELS[at]),
     }  # fmt: skip
-    return pickle.dumps(found, protocol=protocol)
+    return pickle.dumps(batch, protocol=protocol)
+
+
+def same(records, x=FLOATS, y=LABELS):
+    assert torch.equal(records.x, torch.as_tensor(x))
+    assert torch.equal(records.y, torch.as_tensor(y))
+    assert records.y.dtype == torch.long

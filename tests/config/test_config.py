@@ -78,11 +78,11 @@ def test_every_example_value_is_one_its_key_takes():
 
 def test_a_first_config_from_a_table(tmp_path):
     (tmp_path / "reviews.csv").write_text("id,text,stars,label\n1,good,5,pos\n")
-    found = write_first(tmp_path / "amends.toml", tmp_path / "reviews.csv")
-    assert found["data"] == {"format": "csv", "label": "label", "id": "id", "text": "text"}
+    filled = write_first(tmp_path / "amends.toml", tmp_path / "reviews.csv")
+    assert filled["data"] == {"format": "csv", "label": "label", "id": "id", "text": "text"}
     made = tomllib.loads((tmp_path / "amends.toml").read_text())
     assert made["train"] == {"path": "reviews.csv"}
-    assert made["data"] == found["data"]
+    assert made["data"] == filled["data"]
 
 
 def test_a_first_config_from_numbers_names_the_features(tmp_path):
@@ -95,10 +95,10 @@ def test_a_first_config_from_images_finds_both_parts_and_the_classes(tmp_path):
         for name in ("dog", "cat"):
             (tmp_path / "pets" / part / name).mkdir(parents=True)
             (tmp_path / "pets" / part / name / "1.png").touch()
-    found = look_at(tmp_path / "pets", tmp_path)
-    assert found["train"] == {"path": "pets/train"}
-    assert found["evaluation"] == {"path": "pets/test"}
-    assert found["data"] == {"format": "images", "classes": ["cat", "dog"]}
+    filled = look_at(tmp_path / "pets", tmp_path)
+    assert filled["train"] == {"path": "pets/train"}
+    assert filled["evaluation"] == {"path": "pets/test"}
+    assert filled["data"] == {"format": "images", "classes": ["cat", "dog"]}
 
 
 def test_a_first_config_from_hugging_face_directories(tmp_path):

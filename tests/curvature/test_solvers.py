@@ -11,6 +11,7 @@ from amends.curvature.solvers import largest
 from amends.errors import NotConverged
 from amends.evidence.params import flatten, unflatten
 from tests.conftest import classification, factor
+from tests.curvature.worlds import world
 
 SOLVERS = {
     "cg": (lambda **k: CG(tolerance=1e-8, **k), 1e-6),
@@ -32,8 +33,8 @@ def test_the_dense_solution(name, kind):
     make, tolerance = SOLVERS[name]
     data, theta, g = problem()
     expected = flatten(Dense(kind, prior=20.0)(data, theta).solve(g))
-    found = flatten(make(kind=kind, prior=20.0)(data, theta).solve(g))
-    assert (found - expected).norm() <= tolerance * expected.norm()
+    solution = flatten(make(kind=kind, prior=20.0)(data, theta).solve(g))
+    assert (solution - expected).norm() <= tolerance * expected.norm()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -41,8 +42,8 @@ def test_lissa_s_own_residual_bounds_its_error(seed):
     """‖v − P⁻¹g‖ ≤ ‖residual‖/λ_min: what is returned was measured, whatever the draws."""
     data, theta, g = problem(seed)
     precision = LiSSA(prior=20.0, tolerance=0.05, batch=8, seed=seed)(data, theta)
-    found = precision.solve(g)
-    residual = flatten(g) - flatten(precision @ found)
+    solution = precision.solve(g)
+    residual = flatten(g) - flatten(precision @ solution)
     assert residual.norm() <= 0.05 * flatten(g).norm()
 
 
@@ -61,9 +62,9 @@ def test_lissa_recovers_from_too_low_a_scale(monkeypatch):
     run = LiSSA._recursion
 
     def watched(self, *args):
-        found, left = run(self, *args)
+        solution, left = run(self, *args)
         exploded.append(left == float("inf"))
-        return found, left
+        return solution, left
 
     monkeypatch.setattr(solvers, "largest", lambda precision, steps=12: 0.1 * largest(precision, steps))
     monkeypatch.setattr(LiSSA, "_recursion", watched)
@@ -78,8 +79,8 @@ def test_gradient_descent_recovers_from_too_low_an_estimate(monkeypatch):
     data, theta, g = problem()
     expected = flatten(Dense(GGN(), prior=20.0)(data, theta).solve(g))
     monkeypatch.setattr(solvers, "largest", lambda precision, steps=12: 0.1 * largest(precision, steps))
-    found = flatten(GD(prior=20.0, tolerance=1e-6)(data, theta).solve(g))
-    assert (found - expected).norm() <= 1e-5 * expected.norm()
+    solution = flatten(GD(prior=20.0, tolerance=1e-6)(data, theta).solve(g))
+    assert (solution - expected).norm() <= 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -98,3 +99,10 @@ def test_deleted_curvature_is_gone(name):
     left = curvature(data, theta).plus(curvature(data[:20], theta), -1.0)
     expected = flatten(Dense(GGN(), prior=20.0)(data[20:], theta).solve(g))
     assert (flatten(left.solve(g)) - expected).norm() <= 2 * tolerance * expected.norm()
+
+
+def test_cg_says_so_when_it_does_not_get_there():
+    data, _ = world("conv2d", torch.float64)
+    precision = CG(damping=1e-12, tolerance=1e-14, steps=2)(data, data.network.params)
+    with pytest.raises(NotConverged, match="raise the damping"):
+        precision.solve(data.network.params)

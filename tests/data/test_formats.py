@@ -1,4 +1,4 @@
-"""Every format, written here from real digits and read back to the bit."""
+"""Every format but tables, written here from real digits and read back to the bit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import io
 import tarfile
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from PIL import Image
-from sklearn.datasets import load_breast_cancer
 
-from amends.data import Records, read
+from amends.data import read
 from amends.data.formats.cifar10 import CLASSES
 from amends.errors import BadInput
 from tests.files import (
@@ -22,24 +20,16 @@ from tests.files import (
     LABELS,
     NAMES,
     PIXELS,
-    TEXTS,
     N,
     binary,
     cifar,
     folder,
     idx_bytes,
-    lengths,
     python_batch,
+    same,
 )  # fmt: skip
 
-
-def same(found: Records, x=FLOATS, y=LABELS):
-    assert torch.equal(found.x, torch.as_tensor(x))
-    assert torch.equal(found.y, torch.as_tensor(y))
-    assert found.y.dtype == torch.long
-
-
-# --- image folders ---------------------------------------------------------------------------------
+# --- image folders --------------------------------------------------------------------------------
 
 
 def test_image_folder(tmp_path):
@@ -48,12 +38,12 @@ def test_image_folder(tmp_path):
     (root / "one" / ".hidden.png").write_text("no image")
     (root / "__MACOSX").mkdir()
     (root / "__MACOSX" / "._000.png").write_text("no image")
-    found = read(root, gray=True)
+    records = read(root, gray=True)
     order = sorted(range(N), key=lambda i: f"{NAMES[LABELS[i]]}/{'more/' if i % 2 else ''}{i:03}.png")
-    assert found.classes == tuple(sorted(NAMES))
-    same(found, FLOATS[order], [sorted(NAMES).index(NAMES[LABELS[i]]) for i in order])
-    assert found.columns["path"][0] == f"{NAMES[LABELS[order[0]]]}/{'more/' if order[0] % 2 else ''}{order[0]:03}.png"
-    assert found.where == str(root)
+    assert records.classes == tuple(sorted(NAMES))
+    same(records, FLOATS[order], [sorted(NAMES).index(NAMES[LABELS[i]]) for i in order])
+    assert records.columns["path"][0] == f"{NAMES[LABELS[order[0]]]}/{'more/' if order[0] % 2 else ''}{order[0]:03}.png"
+    assert records.where == str(root)
     given = read(root, gray=True, classes=NAMES)
     same(given, FLOATS[order], LABELS[order])
     (root / "zero").mkdir(exist_ok=True)
@@ -64,29 +54,6 @@ def test_image_folder(tmp_path):
     (root / "other").rmdir()
     assert read(root).x.shape == (N, 3, 8, 8)  # colour unless told otherwise
     assert read(root, gray=True, size=(4, 6)).x.shape == (N, 1, 4, 6)
-
-
-def test_numbers_that_can_only_be_names_of_classes_are_taken_by_name(tmp_path):
-    pd.DataFrame({"a": [0.1, 0.2, 0.3], "label": [5, 10, 10]}).to_csv(tmp_path / "t.csv", index=False)
-    assert read(tmp_path / "t.csv", classes=["10", "5"]).y.tolist() == [1, 0, 0]
-    pd.DataFrame({"a": [0.1, 0.2, 0.3], "label": [0, 1, 1]}).to_csv(tmp_path / "t.csv", index=False)
-    assert read(tmp_path / "t.csv", classes=["cat", "dog"]).y.tolist() == [0, 1, 1]
-    assert read(tmp_path / "t.csv", classes=["1", "2"]).y.tolist() == [0, 1, 1]
-
-
-def test_a_word_in_a_column_of_numbers_is_named(tmp_path):
-    """Left out, the column would be missed by the model alone."""
-    frame = pd.DataFrame({"a": range(40), "b": [*map(str, range(39)), "abc"], "label": [0, 1] * 20})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(BadInput, match=r"column b holds 'abc'; .*t.csv row 39; give numbers, or name the inputs"):
-        read(tmp_path / "t.csv")
-    assert read(tmp_path / "t.csv", features=["a"]).x.shape == (40, 1)
-
-
-def test_a_table_with_semicolons_is_told_from_one_with_commas(tmp_path):
-    pd.DataFrame({"a": [1, 2], "label": [0, 1]}).to_csv(tmp_path / "t.csv", index=False, sep=";")
-    with pytest.raises(BadInput, match=r"the columns are separated by semicolons; .*t.csv; save it with commas"):
-        read(tmp_path / "t.csv")
 
 
 def test_image_folder_with_splits(tmp_path):
@@ -109,95 +76,15 @@ def test_colour_becomes_gray_as_pillow_does_it(tmp_path):
     same(read(tmp_path / "c.npz"), torch.tensor(colour.transpose(0, 3, 1, 2)).float() / 255, [0, 1, 0])
 
 
-# --- tables ----------------------------------------------------------------------------------------
-
-
-def features_table():
-    cancer = load_breast_cancer(as_frame=True)
-    frame = cancer.data.iloc[:40].rename(columns=str).copy()
-    return frame.assign(id=[f"p{i:02}" for i in range(40)], label=cancer.target_names[cancer.target[:40]], note="n")
-
-
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "parquet"])
-def test_features(tmp_path, ending):
-    frame, path = features_table(), tmp_path / f"t.{ending}"
-    if ending == "parquet":
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
-    found = read(path)
-    assert found.classes == ("benign", "malignant")
-    numbers = frame.drop(columns=["id", "label", "note"])
-    same(
-        found,
-        torch.tensor(numbers.to_numpy(), dtype=torch.float32),
-        (frame["label"] == "malignant").to_numpy().astype(int),
-    )
-    assert found.features == tuple(numbers.columns)
-    assert found.columns["id"].tolist() == frame["id"].tolist()
-    assert set(found.columns) == {"id", "note"}
-    turned = read(path, classes=["malignant", "benign"], features=["mean area", "mean radius"], id="note")
-    assert torch.equal(turned.y, 1 - found.y)
-    assert torch.equal(turned.x, found.x[:, [3, 0]])
-    assert turned.features == ("mean area", "mean radius")
-    assert turned.columns["id"].tolist() == ["n"] * 40
-    mean, std = found.x.mean(0), found.x.std(0)
-    assert torch.equal(read(path, mean=mean, std=std).x, (found.x - mean) / std)
-
-
-def test_images_named_in_a_table(tmp_path):
-    root = folder(tmp_path)
-    files = sorted(str(p.relative_to(tmp_path)) for p in root.rglob("*.png"))
-    at = [int(f[-7:-4]) for f in files]
-    pd.DataFrame({"file": files, "target": LABELS[at], "id": at}).to_csv(tmp_path / "t.csv", index=False)
-    found = read(tmp_path / "t.csv", gray=True)
-    same(found, FLOATS[at], LABELS[at])
-    assert found.columns["file"].tolist() == files
-    png = io.BytesIO()
-    Image.fromarray(PIXELS[5]).save(png, "png")
-    inside = pd.DataFrame({"image": [{"bytes": png.getvalue(), "path": None}], "label": [5]})
-    inside.to_parquet(tmp_path / "t.parquet")
-    same(read(tmp_path / "t.parquet", gray=True), FLOATS[5:6], [5])
-
-
-def test_texts(tmp_path):
-    table = pd.DataFrame({"text": TEXTS, "label": ["good", "None", "bad", "good"], "stars": [5, 1, 2, 4]})
-    table.to_csv(tmp_path / "t.csv", index=False)
-    found = read(tmp_path / "t.csv", encode=lengths)
-    assert found.classes == ("None", "bad", "good")
-    assert found.y.tolist() == [2, 0, 1, 2]
-    assert found.x["input_ids"].tolist() == [[1, 4, 4], [4, 0, 0], [4, 0, 0], [2, 3, 4]]
-    assert found.columns["text"].tolist() == TEXTS
-    assert found.columns["stars"].tolist() == [5, 1, 2, 4]
-    tokens = read(tmp_path / "t.csv", encode=lengths, target="tokens")
-    assert tokens.y.tolist() == [[1, 4, 4], [4, -100, -100], [4, -100, -100], [2, 3, 4]]
-    assert tokens.columns["label"].tolist() == ["good", "None", "bad", "good"]
-    each = read(tmp_path / "t.csv", text="text", transform=lambda t: torch.tensor([float(len(t))]))
-    assert each.x.tolist() == [[len(t)] for t in TEXTS]
-
-
-def test_targets_that_are_no_classes(tmp_path):
-    table = pd.DataFrame({"a": [1.0, 2.0], "y": [0.5, -3.0], "red": [1, 0], "blue": [1, 1]})
-    table.to_csv(tmp_path / "t.csv", index=False)
-    real = read(tmp_path / "t.csv", features=["a"], target="real")
-    assert real.y.tolist() == [[0.5], [-3.0]]
-    assert real.y.dtype == torch.float32
-    several = read(tmp_path / "t.csv", features="a", label=["red", "blue"], target="labels")
-    assert several.y.tolist() == [[1, 1], [0, 1]]
-    assert several.classes == ("red", "blue")
-    assert several.x.tolist() == [[1], [2]]
-    assert several.columns["y"].tolist() == [0.5, -3.0]
-
-
-# --- arrays ----------------------------------------------------------------------------------------
+# --- arrays ---------------------------------------------------------------------------------------
 
 
 def test_npz(tmp_path):
     path = tmp_path / "d.npz"
     np.savez(path, x=PIXELS, y=LABELS.astype(np.uint8), id=np.arange(N) + 100)
-    found = read(path)
-    same(found)
-    assert found.columns["id"].tolist() == list(range(100, 100 + N))
+    records = read(path)
+    same(records)
+    assert records.columns["id"].tolist() == list(range(100, 100 + N))
     np.savez(path, images=PIXELS, labels=NAMES[LABELS])
     same(read(path, classes=NAMES))
     np.savez(path, mine=PIXELS, right=LABELS, other=LABELS + 1)
@@ -250,9 +137,9 @@ def test_cifar10(tmp_path, kind):
         (root / name).write_bytes(data)
     tarred(tmp_path / "cifar.tar.gz", files)
     for path in (root, tmp_path / "cifar.tar.gz"):
-        found = read(path, split="train")
-        same(found, COLOUR[:16], LABELS[:16])
-        assert found.classes == CLASSES
+        records = read(path, split="train")
+        same(records, COLOUR[:16], LABELS[:16])
+        assert records.classes == CLASSES
         same(read(path, split="test"), COLOUR[16:], LABELS[16:])
     same(read(root / next(n for n in files if "batch_2" in n)), COLOUR[10:16], LABELS[10:16])
     turned = read(root, split="test", classes=CLASSES[::-1])
@@ -276,7 +163,7 @@ def test_the_authors_own_pickles(tmp_path):
     same(read(tmp_path / "data_batch_1"), COLOUR[:1], [3])
 
 
-# --- Hugging Face ----------------------------------------------------------------------------------
+# --- Hugging Face ---------------------------------------------------------------------------------
 
 
 def test_a_dataset_directory(tmp_path):
@@ -288,10 +175,10 @@ def test_a_dataset_directory(tmp_path):
     rows = {"image": [Image.fromarray(p) for p in PIXELS], "label": LABELS, "id": [f"d{i}" for i in range(N)]}
     whole = datasets.Dataset.from_dict(rows, features=features)
     whole.save_to_disk(tmp_path / "one")
-    found = read(tmp_path / "one", gray=True)
-    same(found)
-    assert found.classes == tuple(NAMES)
-    assert found.columns["id"][3] == "d3"
+    records = read(tmp_path / "one", gray=True)
+    same(records)
+    assert records.classes == tuple(NAMES)
+    assert records.columns["id"][3] == "d3"
     whole.select(range(5, 9)).save_to_disk(tmp_path / "part")
     same(read(tmp_path / "part", gray=True), FLOATS[5:9], LABELS[5:9])
     datasets.DatasetDict(train=whole, test=whole.select([2])).save_to_disk(tmp_path / "both")
@@ -309,15 +196,7 @@ def test_a_dataset_directory(tmp_path):
         read(tmp_path / "files")
 
 
-def test_arrays_inside_a_table(tmp_path):
-    pd.DataFrame({"pixels": [p.reshape(64).tolist() for p in PIXELS], "label": LABELS}).to_parquet(
-        tmp_path / "t.parquet"
-    )
-    found = read(tmp_path / "t.parquet", features="pixels")
-    same(found, torch.tensor(PIXELS.reshape(N, 64)).float())
-
-
-# --- what runs over a raw input ----------------------------------------------------------------------
+# --- what runs over a raw input -------------------------------------------------------------------
 
 
 def test_transforms_and_encoders(tmp_path):

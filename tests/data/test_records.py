@@ -52,14 +52,14 @@ def test_columns_reach_the_tables_a_person_reads(world):
     wrong = np.flatnonzero(failing(net, (x, y)))
     ids = np.array([f"s{i}" for i in range(120)], dtype=object)
     train = Records(x[:120], y[:120], {"id": ids, "score": np.arange(120), "note": y[:120].numpy()})
-    found = amends.identify(net, train, (x[wrong], y[wrong]), method=amends.methods.grad_dot())
-    frame = found.frame()
+    influence = amends.identify(net, train, (x[wrong], y[wrong]), method=amends.methods.grad_dot())
+    frame = influence.frame()
     assert list(frame.columns) == [*COLUMNS, "own_score", "note"]
     assert frame["id"].tolist() == [f"s{i}" for i in frame["index"]]
     assert frame["own_score"].tolist() == frame["index"].tolist()
     assert not np.array_equal(frame["score"], frame["own_score"])
     repaired = amends.repair(
-        net, train, (x[wrong], y[wrong]), remove=5, identify_with=found.scores,
+        net, train, (x[wrong], y[wrong]), remove=5, identify_with=influence.scores,
         treat_with=amends.methods.newton(amends.methods.diagonal()),
     )  # fmt: skip
     shown = amends.tables.frames.causes_frame(repaired.rounds[0].search.influence, np.array([4, 2]))
@@ -123,10 +123,10 @@ def test_select(world, tmp_path):
     _, x, y = world
     data = known(x, y)
     for which in ([5, 2], np.array([5, 2]), ["scan-005", "scan-002"], torch.tensor([5, 2])):
-        found = select(data, which)
-        assert found.columns["id"].tolist() == ["scan-005", "scan-002"]
-        assert torch.equal(found.x, x[[5, 2]])
-        assert torch.equal(found.y, y[[5, 2]])
+        chosen = select(data, which)
+        assert chosen.columns["id"].tolist() == ["scan-005", "scan-002"]
+        assert torch.equal(chosen.x, x[[5, 2]])
+        assert torch.equal(chosen.y, y[[5, 2]])
     mask = np.zeros(60, bool)
     mask[[2, 5]] = True
     assert select(data, mask).columns["score"].tolist() == [4.0, 10.0]
@@ -230,5 +230,5 @@ def test_a_file_from_end_to_end(world, tmp_path):
     frame[200:].to_csv(tmp_path / "test.csv", index=False)
     train, test = read(tmp_path / "train.csv"), read(tmp_path / "test.csv")
     failures = select(test, failing(net, test))
-    found = amends.identify(net, train, failures, method=amends.methods.grad_dot()).frame()
-    assert set(found["id"]) == {f"n{i}" for i in range(200)}
+    scored = amends.identify(net, train, failures, method=amends.methods.grad_dot()).frame()
+    assert set(scored["id"]) == {f"n{i}" for i in range(200)}

@@ -269,8 +269,8 @@ def test_read_can_augment(tmp_path):
         return {"pixel_values": torch.stack(items)}
 
     data = read(tmp_path / "d.npz", augment=lambda x: x + 1, encode=encode)
-    found = examples(data, "train")[[2, 9]].anew(0).x
-    assert torch.equal(found["pixel_values"], data.x["pixel_values"][[2, 9]] + 1)
+    anew = examples(data, "train")[[2, 9]].anew(0).x
+    assert torch.equal(anew["pixel_values"], data.x["pixel_values"][[2, 9]] + 1)
     assert asked == [N, 2], "a batch is encoded at once, so that padding agrees"
 
 

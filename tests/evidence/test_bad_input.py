@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -14,17 +11,7 @@ from torch import nn
 import amends
 from amends.cli.app import code_of, run
 from amends.errors import BadInput, NonFinite
-from amends.evidence.prepare import prepare
-
-
-def model(classes=3):
-    torch.manual_seed(0)
-    return nn.Linear(4, classes)
-
-
-def data(n=12, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(n, 4, generator=g), torch.randint(0, 3, (n,), generator=g)
+from tests.evidence.small import data, model
 
 
 def spoiled(value, at=5):
@@ -50,19 +37,6 @@ class Pair(nn.Linear):
 class Exploding(nn.Linear):
     def forward(self, x):
         return super().forward(x) * torch.where(x[:, :1] > 10, torch.inf, 1.0)
-
-
-class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.read, self.out = nn.LSTM(2, 5, batch_first=True), nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.out(self.read(x)[0][:, -1])
-
-
-def recurrent(n=12):
-    return torch.randn(n, 4, 2), torch.randint(0, 3, (n,))
 
 
 def frozen():
@@ -236,28 +210,6 @@ def test_other_errors_have_their_codes(command, capsys):
     assert isinstance(errors.OutOfMemory("x"), MemoryError)
 
 
-def test_a_recurrent_model_can_be_edited():
-    """No rule and no batching rule for an LSTM: its gradients are taken one example at a time."""
-    found = amends.identify(Recurrent(), recurrent(), recurrent(3), method=amends.methods.ewc())
-    assert np.isfinite(found.scores).all()
-
-
-def test_a_recurrent_model_has_a_tangent():
-    """No forward derivative for an LSTM either: two backward passes give the same product."""
-    torch.manual_seed(0)
-    model, (x, y), (fx, fy) = Recurrent().double(), recurrent(), recurrent(3)
-    x, fx = x.double(), fx.double()
-    found = amends.identify(model, (x, y), (fx, fy), method=amends.methods.grad_dot()).scores
-
-    def gradient(x, y):
-        loss = nn.functional.cross_entropy(model(x), y, reduction="sum")
-        return torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, list(model.parameters()))])
-
-    toward = gradient(fx, fy)
-    expected = [-float(gradient(x[i : i + 1], y[i : i + 1]) @ toward) for i in range(len(x))]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
 def test_no_arguments_show_the_help(capsys):
     assert run([]) == 0
     assert "Usage: amends" in capsys.readouterr().out
@@ -268,77 +220,3 @@ def test_debug_shows_the_traceback(command, capsys):
     assert "Traceback" not in capsys.readouterr().err
     assert run(["demo", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_what_is_not_there_is_named():
-    for sets in ((None, data()), (data(), None)):
-        with pytest.raises(BadInput, match=r"(train|failures) is None; pass labelled examples"):
-            amends.repair(model(), *sets)
-
-
-# --- sets that do not go together ------------------------------------------------------------------------
-
-
-def table(columns="abcd", seed=0):
-    x, y = data(30, seed)
-    return pd.DataFrame({c: x[:, i % 4] for i, c in enumerate(columns)} | {"label": y})
-
-
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        ("abdc", "failures has the columns of train in another order; give the columns of train, in its order"),
-        ("abc", "failures has no column d; give the columns of train"),
-        ("abcx", "failures has no column d"),
-        ("abcdx", "failures has column x, but train does not"),
-    ],
-)
-def test_columns_are_those_of_train(columns, said):
-    """A model takes columns by their place; a table that has others would be read as something else."""
-    with pytest.raises(BadInput, match=said):
-        amends.identify(model(), table(), table(columns, seed=1), method=amends.methods.grad_dot())
-
-
-def test_classes_are_those_of_train_by_name(tmp_path):
-    """A set that lacks a class gives the others lower numbers."""
-
-    def named(names, seed):
-        frame = table(seed=seed)
-        frame = frame.assign(label=[names[k] for k in frame["label"]]).query("label != ''")
-        frame.to_csv(tmp_path / "set.csv", index=False)
-        return frame["label"].tolist(), amends.data.read(tmp_path / "set.csv")
-
-    _, train = named(("no", "yes", "maybe"), 0)
-    words, some = named(("no", "yes", ""), 1)
-    assert (train.classes, some.classes) == (("maybe", "no", "yes"), ("no", "yes"))
-    given = prepare(model(), None, None, 8, train=train, failures=some)["failures"].examples
-    assert given.classes == train.classes
-    assert [train.classes[k] for k in given.y.tolist()] == words
-    with pytest.raises(BadInput, match="failures has class never, but train does not; give only maybe, no, yes"):
-        prepare(model(), None, None, 8, train=train, failures=named(("no", "yes", "never"), 1)[1])
-    with pytest.raises(BadInput, match=r"failures\[0\] has label -1, but failures has 2 classes; map classes"):
-        prepare(model(), None, None, 8, train=train, failures=replace(some, y=some.y - 1 - some.y[0]))
-    spare = replace(some, classes=("no", "yes", "never"))
-    assert (prepare(model(), None, None, 8, train=train, failures=spare)["failures"].examples.y == given.y).all()
-
-
-class Bag(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.words, self.out = nn.EmbeddingBag(30, 6), nn.Linear(6, 3)
-
-    def forward(self, x):
-        return self.out(self.words(x))
-
-
-def test_a_layer_without_second_derivatives_leaves_the_members_that_need_none():
-    torch.manual_seed(0)
-    net = Bag()
-    x = torch.randint(0, 30, (90, 5))
-    y = net(x).argmax(1)
-    sets = (x[:40], y[:40]), (x[40:60], (y[40:60] + 1) % 3), (x[60:], y[60:])
-    heard = {h.name: h for h in amends.identify(net, *sets[:2], remaining=sets[2]).heard}
-    assert "no second derivative" in heard["linear"].refused
-    assert heard["ewc"].refused == ""
-    with pytest.raises(BadInput, match=r"no second derivative .*; choose ewc or functional"):
-        amends.identify(net, *sets[:2], method=amends.methods.grad_dot())

@@ -56,8 +56,8 @@ def test_class_weights_and_label_smoothing():
     model = minimised(log_prob, x, y)
     assert steepest(model, log_prob, x, y) < 1e-5
     assert steepest(model, None, x, y) > 1
-    found = amends.identify(model, (x, y), (x[:5], 1 - y[:5]), likelihood=log_prob, method=amends.methods.ewc())
-    assert np.isfinite(found.scores).all()
+    influence = amends.identify(model, (x, y), (x[:5], 1 - y[:5]), likelihood=log_prob, method=amends.methods.ewc())
+    assert np.isfinite(influence.scores).all()
 
 
 def test_a_loss_over_several_labels():
@@ -65,10 +65,10 @@ def test_a_loss_over_several_labels():
     model = minimised(Categorical(), x, y)
     several = Custom(lambda o, t: 2 * Bernoulli()(o, t), like=Bernoulli())
     labels = nn.functional.one_hot(y, 2).double()
-    found = amends.identify(
+    influence = amends.identify(
         model, (x, labels), (x[:5], 1 - labels[:5]), likelihood=several, method=amends.methods.ewc()
     )
-    assert np.isfinite(found.scores).all()
+    assert np.isfinite(influence.scores).all()
 
 
 def test_sample_weights():
@@ -112,8 +112,8 @@ def test_a_repair_with_sample_weights():
     assert set(np.ravel(result.influence.frame()["given"])) <= {0, 1, 2}
     for like, targets in ((Gaussian(), y[:, None].double().expand(-1, 3)), (Bernoulli(), nn.functional.one_hot(y, 3))):
         sets = [(x[part], with_weights(targets, ones)[part]) for part in (slice(0, 40), slice(40, 60))]
-        found = amends.identify(model, *sets, likelihood=Weighted(like), method=amends.methods.ewc())
-        assert np.isfinite(found.scores).all()
+        influence = amends.identify(model, *sets, likelihood=Weighted(like), method=amends.methods.ewc())
+        assert np.isfinite(influence.scores).all()
 
 
 BAD = {

@@ -83,16 +83,16 @@ def test_monte_carlo_finds_the_log_density_ratio():
     q = fitted(x[:60], y[:60], network)
     q_f = follow(NEWTON(q, factor(network, x[60:], y[60:], "failures")))
     causes = factor(network, x[:60], y[:60])[:4]
-    found = log_density_ratio(q.sampled(4000, seed=1), q_f.sampled(4000, seed=1), causes)
+    ratio = log_density_ratio(q.sampled(4000, seed=1), q_f.sampled(4000, seed=1), causes)
     with_c = exact.posterior(x[:60], y[:60], SIGMA, PRIOR)
     without = exact.posterior(x[4:60], y[4:60], SIGMA, PRIOR)
     direct = exact.log_predictive(x[60:], y[60:], *without, SIGMA) - exact.log_predictive(
         x[60:], y[60:], *with_c, SIGMA
     )
-    assert found.error < 0.05
-    assert abs(found.value - float(direct)) < 4 * found.error
+    assert ratio.error < 0.05
+    assert abs(ratio.value - float(direct)) < 4 * ratio.error
     # First order is an approximation: the right sign and size here, not the value.
-    assert abs(found.first_order - float(direct)) < max(0.5 * abs(float(direct)), 0.1)
+    assert abs(ratio.first_order - float(direct)) < max(0.5 * abs(float(direct)), 0.1)
 
 
 def trained_logistic(ridge=1.0, n=50):
@@ -120,8 +120,8 @@ def test_tangent_is_the_linear_influence_function():
     expected = -gamma * gz @ torch.linalg.solve(mean_fisher, gf)
     curvature = Dense(Empirical(), prior=ridge)
     q = Gaussian(theta, curvature(train, theta), curvature, len(x))
-    found, _ = influence(q, Tangent(gamma), train, failures)
-    assert_close(found, expected, atol=1e-12, rtol=1e-10)
+    scores, _ = influence(q, Tangent(gamma), train, failures)
+    assert_close(scores, expected, atol=1e-12, rtol=1e-10)
 
 
 def test_cg_and_dense_give_the_same_tangent():

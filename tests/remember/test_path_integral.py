@@ -101,9 +101,9 @@ def test_without_a_trace_the_curvature_is_found_in_rank_and_size():
         train = at_optimum(seed)
         q = PathIntegral(seed=seed)(train)
         wanted = flatten(Diagonal(GGN())(train, train.network.params).data)
-        found = held(q)
-        rank.append(correlation(ranks(found), ranks(wanted)))
-        size.append(float(found.sum() / wanted.sum()))
+        value = held(q)
+        rank.append(correlation(ranks(value), ranks(wanted)))
+        size.append(float(value.sum() / wanted.sum()))
         assert torch.equal(flatten(q.mean), flatten(train.network.params))
     assert min(rank) > 0.8  # 0.87 to 0.97, mean 0.93
     assert 0.7 < min(size) <= max(size) < 1.7  # 0.82 to 1.47: what noise takes below 0 is cut off

@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from amends.tables.looks import png
-from tests.models.test_huggingface import adapter, causal, classifier, images, sentences  # noqa: F401
+from tests.models.conftest import adapter, causal, classifier, images  # noqa: F401
+from tests.models.tiny import sentences
 from tests.workflow.kinds import MODEL, PIXELS, REPAIR, ROWS, as_npz, frame_of, project, run_both
 
 

@@ -1,0 +1,24 @@
+"""Labels drawn from the model: the GGN on average, and the same for any batch."""
+
+from __future__ import annotations
+
+import torch
+from torch.testing import assert_close
+
+from amends.curvature import Diagonal, Sampled
+from amends.evidence.params import flatten
+from tests.curvature.worlds import reference, world
+
+
+def test_sampled_labels_average_to_the_ggn():
+    data, x = world("linear", torch.float64)
+    diagonal = flatten(Diagonal(Sampled(draws=4000, seed=1))(data, data.network.params).data)
+    expected = (reference(data, x, "ggn") ** 2).sum(0)
+    assert_close(diagonal, expected, rtol=0.1, atol=0.02 * float(expected.max()))  # 1/√4000 is 0.016
+
+
+def test_sampled_labels_do_not_depend_on_the_batch():
+    data, _ = world("linear", torch.float64)
+    other = type(data)(data.network, data.examples, data.weights, 9)
+    a, b = (Diagonal(Sampled(seed=2))(d, d.network.params).data for d in (data, other))
+    assert_close(a, b, atol=1e-13, rtol=0)

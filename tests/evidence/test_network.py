@@ -1,0 +1,68 @@
+"""Layers that torch.func cannot differentiate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import amends
+from amends.errors import BadInput
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.read, self.out = nn.LSTM(2, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.out(self.read(x)[0][:, -1])
+
+
+def recurrent(n=12):
+    return torch.randn(n, 4, 2), torch.randint(0, 3, (n,))
+
+
+def test_a_recurrent_model_can_be_edited():
+    """No rule and no batching rule for an LSTM: its gradients are taken one example at a time."""
+    influence = amends.identify(Recurrent(), recurrent(), recurrent(3), method=amends.methods.ewc())
+    assert np.isfinite(influence.scores).all()
+
+
+def test_a_recurrent_model_has_a_tangent():
+    """No forward derivative for an LSTM either: two backward passes give the same product."""
+    torch.manual_seed(0)
+    model, (x, y), (fx, fy) = Recurrent().double(), recurrent(), recurrent(3)
+    x, fx = x.double(), fx.double()
+    scores = amends.identify(model, (x, y), (fx, fy), method=amends.methods.grad_dot()).scores
+
+    def gradient(x, y):
+        loss = nn.functional.cross_entropy(model(x), y, reduction="sum")
+        return torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, list(model.parameters()))])
+
+    toward = gradient(fx, fy)
+    expected = [-float(gradient(x[i : i + 1], y[i : i + 1]) @ toward) for i in range(len(x))]
+    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-12)
+
+
+class Bag(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.EmbeddingBag(30, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.out(self.words(x))
+
+
+def test_a_layer_without_second_derivatives_leaves_the_members_that_need_none():
+    torch.manual_seed(0)
+    net = Bag()
+    x = torch.randint(0, 30, (90, 5))
+    y = net(x).argmax(1)
+    sets = (x[:40], y[:40]), (x[40:60], (y[40:60] + 1) % 3), (x[60:], y[60:])
+    heard = {h.name: h for h in amends.identify(net, *sets[:2], remaining=sets[2]).heard}
+    assert "no second derivative" in heard["linear"].refused
+    assert heard["ewc"].refused == ""
+    with pytest.raises(BadInput, match=r"no second derivative .*; choose ewc or functional"):
+        amends.identify(net, *sets[:2], method=amends.methods.grad_dot())
