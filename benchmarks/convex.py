@@ -189,12 +189,12 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 def compared(name: str, seed: int = 0) -> dict[str, float]:
     """Against leaving out one (rank, size of error) and ten."""
-    found = scores(name, seed)
+    one_each = scores(name, seed)
     one, sets, ten = left_out(seed)
-    summed = np.array([found[s].sum() for s in sets])
+    summed = np.array([one_each[s].sum() for s in sets])
     return {
-        "rank, one": rank_correlation(found, one),
-        "error, one": float(np.abs(found - one).max() / np.abs(one).max()),
+        "rank, one": rank_correlation(one_each, one),
+        "error, one": float(np.abs(one_each - one).max() / np.abs(one).max()),
         "rank, ten": rank_correlation(summed, ten),
         "error, ten": float(np.abs(summed - ten).max() / np.abs(ten).max()),
     }

@@ -13,9 +13,9 @@ import argparse
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-import numpy as np
 import torch
 from settings import SETTINGS, Data
+from tables import spread
 
 import amends
 from amends import methods
@@ -37,7 +37,7 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> dict[tuple[str, int], floa
     torch.set_num_threads(1)
     world = SETTINGS[setting](Data(args.data), seed, "cpu")
     x, y = world.sets["query"]
-    found = {}
+    precision = {}
     for number in args.numbers:
         if number > len(y):
             continue
@@ -46,8 +46,8 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> dict[tuple[str, int], floa
             made = identify(
                 world.net, world.train, shown, method=make(), remaining=world.sets["guard"], batch_size=1024
             )
-            found[name, number] = average_precision(made.scores, world.wrong)
-    return found
+            precision[name, number] = average_precision(made.scores, world.wrong)
+    return precision
 
 
 def repairs(todo: tuple[str, int, argparse.Namespace]) -> dict[int, dict[str, float]]:
@@ -56,12 +56,12 @@ def repairs(todo: tuple[str, int, argparse.Namespace]) -> dict[int, dict[str, fl
     torch.set_num_threads(1)
     world = SETTINGS[setting](Data(args.data), seed, "cpu")
     x, y = world.sets["query"]
-    found = {}
+    outcomes = {}
     for number in (n for n in args.numbers if n <= len(y)):
         made = amends.repair(world.net, world.train, (x[:number], y[:number]), world.sets["guard"], batch_size=1024)
         right = {k: 1 - amends.failing(made.model, world.sets[k]).mean() for k in ("holdout", "remaining")}
-        found[number] = {"repaired": float(made.verdict != "not repaired"), **right}
-    return found
+        outcomes[number] = {"repaired": float(made.verdict != "not repaired"), **right}
+    return outcomes
 
 
 def print_repairs(setting: str, results: list[dict[int, dict[str, float]]]) -> None:
@@ -72,7 +72,7 @@ def print_repairs(setting: str, results: list[dict[int, dict[str, float]]]) -> N
     print("| repaired or partly | " + " | ".join(f"{c:.0f} of {len(results)}" for c in called) + " |")
     for name in ("holdout", "remaining"):
         some = [[r[n][name] for r in results if r[n]["repaired"]] for n in numbers]
-        cells = [f"{np.mean(v):.3f} ± {np.std(v):.3f}" if v else "-" for v in some]
+        cells = [spread(v) if v else "-" for v in some]
         print(f"| then right of {name} | " + " | ".join(cells) + " |", flush=True)
 
 
@@ -96,10 +96,7 @@ def main() -> None:
             print(f"\n| {setting}, AP | " + " | ".join(map(str, numbers)) + " |")
             print("|---" * (len(numbers) + 1) + "|")
             for name in METHODS:
-                cells = []
-                for number in numbers:
-                    values = [r[name, number] for r in results]
-                    cells.append(f"{np.mean(values):.3f} ± {np.std(values):.3f}")
+                cells = [spread([r[name, number] for r in results]) for number in numbers]
                 print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 

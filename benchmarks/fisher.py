@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from settings import paper_cnn
+from networks import paper_cnn
 
 from amends.curvature import Empirical
 from amends.curvature.backprop import plan

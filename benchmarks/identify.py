@@ -15,7 +15,7 @@ import time
 from collections import Counter
 
 import torch
-from settings import paper_cnn
+from networks import paper_cnn
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 

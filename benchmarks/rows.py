@@ -1,35 +1,19 @@
-"""Which rows the tables have, and how one seed of a setting makes them."""
+"""Which rows the tables have."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
-import torch
-from settings import World, outputs
+from worlds import World
 
-import amends
 from amends import methods
-from amends.algorithm import choose
-from amends.algorithm.identify import identify
-from amends.algorithm.options import Options
-from amends.algorithm.problem import Problem
-from amends.algorithm.treat import treat
-from amends.committee import decide as committee
 from amends.curvature import GGN, Damped, Diagonal, Empirical, Part
 from amends.editors.climb import Adam
-from amends.errors import NotConverged, OutOfMemory
-from amends.evaluation.rankings import average_precision, precision_at, ranking_area
-from amends.evidence.prepare import prepare
 from amends.methods.library.default import CURVED, SEEN
 from amends.methods.ratio import first_order
-from amends.progress import Progress
 from amends.remember import Laplace
 
 Rows = dict[str, dict[str, Any]]
@@ -170,140 +154,3 @@ TREATING: dict[str, tuple[str, Callable[[World], Any]]] = {  # the same causes f
 }
 ALIKE = "what is learned weighs as D does"
 REPAIRS: dict[str, dict[str, Any]] = {"by default": {}, "only forgetting": {"learn": False}, ALIKE: {}}
-
-
-def one_seed(world: World, skip: Callable[[str], bool], rows: Rows, store: Callable[[Rows], None], alone: bool) -> Rows:
-    """Every row of the three tables; those already in `rows` are not made again. Seconds are kept if `alone`."""
-    rows["base"] = {"accuracy": world.accuracy, "wrong": int(world.wrong.sum()), "fitted": fitted(world),
-                    "failures": len(world.sets["query"][1]) + len(world.sets["holdout"][1])}  # fmt: skip
-    size = {"batch_size": 256 if world.large else 1024}
-    given = {"remaining": world.sets["guard"], **size}
-    scores: dict[str, np.ndarray] = {}
-    known: dict[str, tuple[Any, float]] = {}
-    if world.large and wanted(rows, skip):  # what a repair begins with, and is not searched for again
-        known["default"] = timed(lambda: first_half(world, size))
-    treatments = {
-        name: way for name, way in TREATING.items()
-        if f"treat: {name}" not in rows and not skip(f"treat: {name}") and (way[0] != "wrong" or world.wrong.any())
-    }  # fmt: skip
-    needed = {RANKED_BY[by] for by, _ in treatments.values() if by in RANKED_BY}
-    for name, make in IDENTIFYING.items():
-        if name not in needed and (f"identify: {name}" in rows or skip(f"identify: {name}")):
-            continue
-        method = make(world)
-        begun = None if name in needed else known.get(name)  # it has seen failures that judge treatments here
-        try:
-            with otherwise(name):
-                found, seconds = begun or timed(
-                    lambda m=method: identify(world.net, world.train, world.sets["query"], method=m, **given)
-                )
-        except (NotConverged, OutOfMemory) as e:
-            rows[f"identify: {name}"] = {"refused": str(e)}
-            continue
-        weighed = found.scores if name.startswith("default") else found.raw * -found.before
-        scores |= {name: found.scores, f"{name}, times loss": weighed}
-        if not world.wrong.any():
-            continue
-        row = {"AP": average_precision(found.scores, world.wrong), "AUC": ranking_area(found.scores, world.wrong),
-               "P@100": precision_at(100, found.scores, world.wrong),
-               "AP × loss": average_precision(weighed, world.wrong)}  # fmt: skip
-        row |= {"seconds": seconds} if alone else {}
-        if begun is None and found.edited is not None and finite_edit(method):
-            row |= world.accuracies(found.train.network.module_with(found.edited.mean, world.net))
-        rows.setdefault(f"identify: {name}", row)
-        store(rows)
-    for name, (by, make) in treatments.items():
-        if skip(f"treat: {name}") or RANKED_BY.get(by, "random") not in {*scores, "random"}:
-            continue
-        causes, method = CAUSES[by](world, scores, round(world.share * len(world.wrong))), make(world)
-        taught = joined(world, "query", "guard") if name.endswith("right ones too") else world.sets["query"]
-        with half(world):
-            model, seconds = timed(
-                lambda c=causes, m=method, f=taught: treat(world.net, world.train, c, failures=f, method=m, **given)
-            )
-        rows[f"treat: {name}"] = {**world.accuracies(model), **({"seconds": seconds} if alone else {})}
-        store(rows)
-    repairs(world, skip, rows, store, alone, size, known.get("default"))
-    return rows
-
-
-def otherwise(name: str) -> Any:
-    """What the default does differently in this row."""
-    if name == ONE_EDIT:
-        return patch.object(committee, "replicated", itemgetter(0))
-    if name == AS_SCORED:
-        return patch.object(committee, "sure", lambda heard, like: 1.0)
-    return patch.object(committee, "ENOUGH", float("inf")) if name == BY_REPAIR else nullcontext()
-
-
-def wanted(rows: Rows, skip: Callable[[str], bool]) -> list[str]:
-    return [name for name in REPAIRS if f"repair: {name}" not in rows and not skip(f"repair: {name}")]
-
-
-def first_half(world: World, size: dict[str, int]) -> Any:
-    """The influence a repair begins with: what judges stays unread."""
-    asked = to_repair(world, size)
-    given = prepare(
-        world.net, None, None, size.get("batch_size", 256), train=world.train, failures=asked["failures"],
-        remaining=asked["remaining"],
-    )  # fmt: skip
-    with torch.no_grad():
-        return Problem.of(given, Options(holdout=asked["holdout"])).search((), Progress()).influence
-
-
-def to_repair(world: World, size: dict[str, int]) -> dict[str, Any]:
-    """What a user would give, cut into halves of the sizes the other rows have."""
-    failures, right_ones = joined(world, "query", "holdout"), joined(world, "guard", "remaining")
-    share = len(world.sets["holdout"][1]) / len(failures[1])
-    return {"failures": failures, "remaining": right_ones, "holdout": share, **size}
-
-
-def repairs(
-    world: World, skip: Callable[[str], bool], rows: Rows, store: Callable[[Rows], None], alone: bool,
-    size: dict[str, int], found: tuple[Any, float] | None,
-) -> None:  # fmt: skip
-    """The third table, from what was `found` with its seconds where that is known."""
-    known = {} if found is None else {"identify_with": found[0].identified}
-    for name in wanted(rows, skip):
-        options = {**to_repair(world, size), **known, **REPAIRS[name]}
-        weights = patch.multiple(choose, FAILURE=1.0, RIGHT=1.0) if name == ALIKE else nullcontext()
-        with half(world), weights:
-            result, seconds = timed(lambda o=options: amends.repair(world.net, world.train, **o))
-        m = result.metrics
-        rows[f"repair: {name}"] = {k: m[k]["after"] for k in ("query", "holdout", "remaining", "overall")} | {
-            "removed": m["removed"], "repaired": float(m["verdict"] != "not repaired"),
-            "of them wrong": float(world.wrong[result.removed].mean()) if m["removed"] else 0.0,
-            "verdict": f"{m['verdict']}: {m['reason']}", "learned": m["learned"],
-        } | ({"seconds": seconds + (found[1] if found else 0.0)} if alone else {})  # fmt: skip
-        store(rows)
-
-
-def joined(world: World, *names: str) -> tuple[torch.Tensor, ...]:
-    return tuple(torch.cat(part) for part in zip(*(world.sets[k] for k in names), strict=True))
-
-
-def half(world: World) -> Any:
-    """bfloat16 where autocast allows, while weights are tuned; identifying does not take part in it."""
-    on = world.large and world.train[0].is_cuda
-    return torch.autocast("cuda", torch.bfloat16, cache_enabled=False) if on else nullcontext()
-
-
-def finite_edit(method: Any) -> bool:
-    return not isinstance(getattr(method, "editor", None), type(methods.grad_dot().editor))
-
-
-def fitted(world: World) -> float:
-    """The share of the wrong labels the model gives back."""
-    if not world.wrong.any():
-        return 0.0
-    x, y = world.train
-    with torch.no_grad():
-        return float((outputs(world.net, x).argmax(1) == y).cpu().numpy()[world.wrong].mean())
-
-
-def timed(f: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    out = f()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return out, time.perf_counter() - start

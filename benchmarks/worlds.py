@@ -1,0 +1,116 @@
+"""A model that learned wrong labels, and fails: what every method is given, and what judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from sources import Arrays
+from torch import Tensor, nn
+
+from amends.data import flip_labels
+from amends.trace import Trace
+
+Pair = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A model, its training set, which of its labels are wrong, and what it fails on.
+
+    `query` and `guard` are given to the methods, `holdout` and `remaining` only judge. `others` are
+    models trained on the same data from other weights; `share` of D is taken as causes.
+    """
+
+    net: nn.Module
+    train: Pair
+    wrong: np.ndarray
+    sets: dict[str, Pair]
+    accuracy: float
+    trace: Trace
+    others: tuple[nn.Module, ...]
+    share: float
+    refit: Callable[[Tensor], nn.Module]  # from scratch on some of D
+    large: bool = False  # 50,000 images and millions of parameters: curvature from a part, shorter treatments
+
+    @cached_property
+    def out_of_fold(self) -> np.ndarray:
+        """p(given label) of every training example by a model trained on the other four fifths of D."""
+        x, y = self.train
+        out = torch.zeros(len(x))
+        drawn = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))  # some sets come class by class
+        for fold in drawn.split(-(-len(x) // 5)):
+            rest = torch.ones(len(x), dtype=torch.bool)
+            rest[fold] = False
+            net = self.refit(rest.nonzero().squeeze(1).to(x.device))
+            with torch.no_grad():
+                out[fold] = outputs(net, x[fold]).softmax(1).gather(1, y[fold, None])[:, 0].cpu()
+        return out.numpy()
+
+    def accuracies(self, model: nn.Module) -> dict[str, float]:
+        with torch.no_grad():
+            shown = {k: self.sets[k] for k in ("query", "holdout", "remaining")}
+            return {k: float((outputs(model, x).argmax(1) == y).double().mean()) for k, (x, y) in shown.items()}
+
+
+def outputs(model: nn.Module, x: Tensor) -> Tensor:
+    return torch.cat([model(part) for part in x.split(1024)])
+
+
+@dataclass(frozen=True, eq=False)
+class Flipped:
+    """Examples to train on, whose labels are flipped, and to test with. `flips` are between labels, or from `kinds` of
+    training examples to labels."""
+
+    train: Arrays
+    test: Arrays
+    flips: dict[tuple[int, int], float]
+    kinds: np.ndarray | None = None
+
+    def labels(self, seed: int) -> Arrays:
+        """Those to train on, and which of them are wrong."""
+        flipped, wrong = flip_labels(self.train[1] if self.kinds is None else self.kinds, self.flips, seed)
+        return np.where(wrong, flipped, self.train[1]), wrong
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is made and trained, and how many of them."""
+
+    make: Callable[[], nn.Module]
+    fit: Callable[[nn.Module, Tensor, Tensor], Trace]
+    models: int = 3
+
+    def fitted(self, x: Tensor, y: Tensor, seed: int) -> tuple[nn.Module, Trace]:
+        torch.manual_seed(seed)
+        net = self.make().to(x.device)
+        trace = self.fit(net, x, y)
+        return net.eval(), trace
+
+
+def world(
+    data: Flipped, recipe: Recipe, seed: int, device: str, *, query: int | None = None, share: float = 0.15,
+    large: bool = False,
+) -> World:  # fmt: skip
+    """Train on flipped labels, find the failures among the test examples, and split them; `query` of them, or half."""
+    given, wrong = data.labels(seed)
+    x, xt = (torch.tensor(inputs, device=device) for inputs in (data.train[0], data.test[0]))
+    y, yt = torch.tensor(given, device=device), torch.tensor(data.test[1], device=device)
+    (net, trace), *others = (recipe.fitted(x, y, seed + 1000 * i) for i in range(recipe.models))
+    with torch.no_grad():
+        ok = (outputs(net, xt).argmax(1) == yt).cpu().numpy()
+    rng = np.random.default_rng([seed, 5])
+    failures, rest = rng.permutation(np.flatnonzero(~ok)), rng.permutation(np.flatnonzero(ok))
+    first = len(failures) // 2 if query is None else query
+    parts = {"query": failures[:first], "holdout": failures[first:], "guard": rest[::2], "remaining": rest[1::2]}
+    sets = {k: (xt[torch.tensor(at, device=device)], yt[torch.tensor(at, device=device)]) for k, at in parts.items()}
+
+    def refit(at: Tensor) -> nn.Module:
+        return recipe.fitted(x[at], y[at], seed)[0]
+
+    return World(
+        net, (x, y), wrong, sets, float(ok.mean()), trace, tuple(other for other, _ in others), share, refit, large
+    )
