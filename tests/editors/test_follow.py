@@ -1,0 +1,72 @@
+"""Where a path ends: its last point, its best under a watch, or the last a guard allows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from amends.curvature import Diagonal
+from amends.editors import Guard, HeldOut, Mode, Right, follow
+from amends.editors.climb import LBFGS, Adam
+from amends.evidence.factor import Bounded
+from amends.evidence.params import flatten
+from amends.posteriors import Gaussian, Point
+from tests.conftest import classification, factor
+from tests.exact import logistic
+
+
+
+def points(*values):
+    return iter([Point({"x": torch.tensor([float(v)])}) for v in values])
+
+
+def value(posterior):
+    return float(posterior.mean["x"])
+
+
+def test_follow_takes_the_last_without_a_watch():
+    assert value(follow(points(0, 3, 1))) == 1
+
+
+def test_follow_takes_the_best_and_the_latest_among_equals():
+    assert value(follow(points(0, 3, 1), lambda p: value(p))) == 3
+    assert value(follow(points(1, 2, 3), lambda p: 0.0)) == 3
+
+
+def test_follow_can_refuse_every_step():
+    assert value(follow(points(5, 1, 2), lambda p: value(p))) == 5
+    assert value(follow(points(5, 7, 8), lambda p: None if value(p) > 5 else 0.0)) == 5
+
+
+def test_follow_leaves_a_path_that_runs_away():
+    seen = []
+
+    def endless():
+        i = 0
+        while True:
+            yield Point({"x": torch.tensor([float(-i)])})
+            i += 1
+
+    assert value(follow(endless(), lambda p: value(p), patience=4, progress=seen.append)) == 0
+    assert seen == [0, 1, 2, 3]
+
+
+def test_deletion_has_no_optimum_and_the_guard_ends_it(fitted):
+    data, q = fitted
+    causes, kept = data[:20], data[20:]
+    free = follow(Mode(unlearn=RUNAWAY)(q, -causes))
+    guard = Guard.since(q, [kept], floor=0.05)
+    held = follow(Mode(unlearn=RUNAWAY)(q, -causes), guard)
+    right = Right(kept)
+    assert right(free) < right(q) - 0.1, "unguarded, it breaks what worked"
+    assert right(held) >= right(q) - 0.05
+    before, after = (float(p.rows(causes.per_example).mean()) for p in (q, held))
+    assert after < before, "and still it forgets"
+
+
+def test_a_guard_prefers_what_fixes_more(fitted):
+    data, q = fitted
+    wanted = HeldOut(data[20:30])
+    best = follow(Mode(unlearn=RUNAWAY)(q, -data[:20]), Guard.since(q, [data[30:]], 0.2, wanted))
+    assert wanted(best) >= wanted(q)
