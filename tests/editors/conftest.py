@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from torch.testing import assert_close
 
 from amends.curvature import Diagonal
-from amends.editors import Guard, HeldOut, Mode, Right, follow
-from amends.editors.climb import LBFGS, Adam
-from amends.evidence.factor import Bounded
-from amends.evidence.params import flatten
-from amends.posteriors import Gaussian, Point
+from amends.posteriors import Gaussian
 from tests.conftest import classification, factor
 from tests.exact import logistic
-
 
 
 @pytest.fixture(scope="module")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch.testing import assert_close
 
-from amends.curvature import Diagonal
-from amends.editors import Guard, HeldOut, Mode, Right, follow
-from amends.editors.climb import LBFGS, Adam
+from amends.editors import Mode, follow
+from amends.editors.climb import LBFGS
 from amends.evidence.factor import Bounded
 from amends.evidence.params import flatten
-from amends.posteriors import Gaussian, Point
-from tests.conftest import classification, factor
-from tests.exact import logistic
-
+from tests.conftest import factor
 
 
 def test_bounded_deletion_starts_like_deletion(fitted):
