@@ -32,9 +32,8 @@ def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose
     frame = run.causes()
     if as_json:
         first = frame.head(20).to_dict("records")
-        heard = run.json("identified/heard.json")
         print_json({"run": str(out), "train": len(job.given["train"]), "failures": len(job.given["failures"]),
-                    "harmful": harmful(frame), "identified_with": heard, "warnings": warnings,
+                    "harmful": harmful(frame), "identified_with": run.heard, "warnings": warnings,
                     "causes": first})  # fmt: skip
     else:
         show_identified(frame, out, warnings)

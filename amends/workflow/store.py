@@ -34,7 +34,7 @@ from amends.workflow.checkpoint import stage_folder, write_search
 from amends.workflow.repair import Repair
 
 HIGHER = "higher = more harmful"
-RULE = "the highest scores, as many as a curve over the failures searched with chose"
+RULE = "the highest scores, as many as did most for the failures searched with"
 
 
 @dataclass(frozen=True, eq=False)
