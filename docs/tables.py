@@ -22,7 +22,6 @@ from amends.config.keys import ABOUT, SHARED, TABLES, Key
 from amends.methods.table import BOTH, HOMES, IDENTIFY, METHODS, SOLVERS, TREAT, names
 
 ROOT = Path(__file__).parent.parent
-FEW = 7  # choices that a table lists; more are names of methods, which have a list of their own
 
 
 def stub() -> str:
@@ -95,7 +94,7 @@ def about_keys(name: str) -> str:
 
 
 def kind(key: Key) -> str:
-    if len(key.choices) > FEW:
+    if key.choices in (names("identify"), names("treat"), tuple(SOLVERS)):  # these have a list of their own
         return "[a name](cli.md#names-of-methods)"
     return f"one of {', '.join(f'`{c}`' for c in key.choices)}" if key.choices else key.kind
 

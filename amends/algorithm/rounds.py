@@ -97,7 +97,7 @@ class Round:
         if self.verdict != NOT or not helped or pair.fixed <= pair.broken or chance:
             return here
         names, now = ", ".join(name for r in helped for name in r.search.part.names), float(now_right.mean())
-        reason = f"{now:.0%} of the failures are right since {names} was repaired, and no more was forgotten for them"
+        reason = f"{now:.0%} of the failures are right since the repair of {names}, and no more was forgotten for them"
         verdict = REPAIRED if now >= ENOUGH else PARTLY
         return replace(here, verdict=verdict, reason=reason, p_value=p_value)
 

@@ -132,7 +132,9 @@ def _split_failures(group: np.ndarray, holdout: float, seed: int) -> tuple[np.nd
         )
     query, judges = split(group, holdout, seed)
     if not len(query) or (holdout and not len(judges)):
-        raise BadInput(f"there is {_failures(len(group))}; one is no query and holdout; pass 2 or more, or holdout=0")
+        raise BadInput(
+            f"there is only {_failures(len(group))}; one searches and another judges; pass 2 or more, or holdout=0"
+        )
     return query, judges, judges[:0]
 
 

@@ -34,7 +34,7 @@ COMMANDS = {
     "report": "Write report.html again from a run folder.",
     "export": "Hand cleaned data, decisions or results to another tool.",
     "runs": "List, show, compare and remove run folders.",
-    "demo": "See a real model fail, its causes found, and the model repaired; about a minute.",
+    "demo": "See a real model fail, its causes found, and the model repaired; a minute and a half.",
 }
 
 EXIT = (

@@ -20,7 +20,8 @@ from amends.cli.options import HOW_MANY, TREATING, from_keys, one_way, options_o
 def treat(
     run: Path, out: Path | None, approved: bool, ids: Path | None, as_json: bool, quiet: bool, verbose: bool, **options
 ) -> int:
-    """Go on from RUN, a folder of amends identify: forget some of its causes and judge the result.
+    """Go on from RUN, a folder of amends identify or of a repair that was stopped: forget some of its causes and
+    judge the result.
 
     With none of --top, --fraction, --approved and --ids a curve decides how many. Decisions in
     causes.csv stay as they are.

@@ -88,7 +88,7 @@ REPAIR = {
     "treat_options": Key("arguments of that treatment, such as epochs", (dict,)),
     "solver": Key("how linear and newton invert the curvature; cg when left out", choices=SOLVERS),
     "learn": Key(
-        "also learn from the failures searched with and from right examples; when left out, if that does as well",
+        "also learn from the failures searched with and from right examples; when left out, the evidence decides",
         (bool,),
     ),
     "relabel": Key(

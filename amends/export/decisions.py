@@ -11,7 +11,7 @@ from amends.errors import BadInput
 from amends.export.kept import Kept
 from amends.runs.run import DONE, Run
 from amends.tables.frames import COLUMNS
-from amends.workflow.checkpoint import IDENTIFIED, read_identified
+from amends.workflow.checkpoint import SEARCH, read_identified
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
 
 def scores(run: Run) -> np.ndarray | None:
     """One score for each of train; None where groups were repaired one after the other."""
-    folder = run.folder / IDENTIFIED
+    folder = run.folder / SEARCH
     return read_identified(folder).scores if folder.is_dir() else None
 
 

@@ -33,8 +33,8 @@ NUMBERS = ("score", "p_given", "p_given_after")  # of causes.csv, with a comma w
 SHOWN = ("given", "suggested", "predicted", "predicted_after", "p_given", "p_given_after", "conflicts_with")
 GONE = ("remove", "relabel")  # decisions that take an example's own label away
 FILES = {
-    "run.toml", "identified", "causes.csv", "causes.parquet", "curve.csv", "failures.csv", "metrics.json", "looks.json",
-    "repaired", "dataset", "report.html", "curve.png", "strongest.png", "least_harmful.png",
+    "run.toml", "identified", "rounds", "causes.csv", "causes.parquet", "curve.csv", "failures.csv", "metrics.json",
+    "looks.json", "repaired", "dataset", "report.html", "curve.png", "strongest.png", "least_harmful.png",
 }  # fmt: skip
 
 
@@ -116,8 +116,8 @@ class Run:
         """The members of the committee that scored the examples; none for a single method."""
         if self.state == DONE:
             return self.metrics.get("identified_with", [])
-        path = self.folder / "identified" / "heard.json"
-        return read_json(path, list) if path.exists() else []
+        paths = (self.folder / name / "heard.json" for name in ("identified", "rounds/1"))
+        return next((read_json(path, list) for path in paths if path.exists()), [])
 
     def summary(self) -> dict[str, Any]:
         """One line of a list of runs."""

@@ -24,14 +24,14 @@ from amends.progress import Progress
 from amends.runs.disk import add_to_folder
 
 T = TypeVar("T")
-IDENTIFIED, ROUNDS = "identified", "rounds"  # of a repair of one group; of several groups, one folder a round
+SEARCH, ROUNDS = "identified", "rounds"  # folders: of a repair of one group; of several, with one folder a round
 
 SHARES = ("query", "guard", "kept", "holdout", "remaining")  # of a fit: its accuracies
 
 
 def stage_folder(rounds: int, number: int) -> Path:
     """Where in a run folder the stages of one of its rounds are, counted from 0."""
-    return Path(IDENTIFIED) if rounds == 1 else Path(ROUNDS) / str(number + 1)
+    return Path(SEARCH) if rounds == 1 else Path(ROUNDS) / str(number + 1)
 
 
 def write_search(search: Search, folder: Path) -> None:
@@ -61,8 +61,8 @@ def _identified(folder: Path) -> Identified:
     return Identified(arrays["scores"], arrays["raw"], arrays["before"], edited, heard, arrays.get("unseen"))
 
 
-def store_round(ended: Round, run: Path, number: int) -> None:
-    """Into the folder of its search: all that the rounds after it need to know."""
+def add_round(ended: Round, run: Path, number: int) -> None:
+    """To its search: all that the rounds after it need to know."""
 
     def fill(made: Path) -> None:
         folder = made / str(number + 1)
@@ -80,7 +80,7 @@ def store_round(ended: Round, run: Path, number: int) -> None:
     add_to_folder(run / ROUNDS, fill)
 
 
-def store_search(search: Search, run: Path, number: int) -> None:
+def add_search(search: Search, run: Path, number: int) -> None:
     """The search of a later round, beside what the rounds before it left."""
     add_to_folder(run / ROUNDS, lambda made: write_search(search, made / str(number + 1)))
 

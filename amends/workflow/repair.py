@@ -83,7 +83,7 @@ class Repair:
         return frame.assign(rank=np.arange(1, len(frame) + 1))
 
     def save(self, folder: Any) -> None:
-        """A run folder: report.html, causes, curve.csv, metrics.json, repaired/model.safetensors, dataset/."""
+        """A run folder: the report, causes, metrics, repaired weights, cleaned data (docs/reference/run-folder.md)."""
         from amends.workflow.store import save_repair
 
         save_repair(self, folder)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +17,13 @@ from amends.evidence.prepare import entry
 from amends.progress import Progress
 from amends.runs.disk import add_to_folder, locked, occupied, write_folder
 from amends.runs.run import DONE, GONE, Run
-from amends.workflow.checkpoint import IDENTIFIED, drop_rounds, read_stages, store_round, store_search
+from amends.workflow.checkpoint import ROUNDS, SEARCH, add_round, add_search, drop_rounds, read_stages
 from amends.workflow.job import Job
 from amends.workflow.repair import Repair, concluded, suspect_labels
 from amends.workflow.stages import stages
 from amends.workflow.store import RULE, Origin, hashes, write_first_search, write_repair, write_rows
 
-if TYPE_CHECKING:
-    pass
-
-FIRST_HALF = ("run.toml", IDENTIFIED, "causes.csv", "causes.parquet", "failures.csv")
+FIRST_HALF = ("run.toml", SEARCH, ROUNDS, "causes.csv", "causes.parquet", "failures.csv")
 
 
 @entry
@@ -76,6 +73,8 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
     """How many to remove, with both controls, kept in the folder."""
     run.same_as(hashes(job.given))
     problem = Problem.of(job.given, replace(job.options, remove=None))
+    if len(problem.parts) > 1:
+        raise BadInput(f"a curve is of one group; {run.folder}; go on with amends repair, which draws one for each")
     done, known = read_stages(problem, run.folder)
     with Progress.shown(progress) as shown:
         *_, last = stages(problem, shown, done, known)
@@ -93,8 +92,8 @@ def _problem(job: Job, picked: np.ndarray | None) -> Problem:
 def _follow(
     problem: Problem, job: Job, folder: Path, progress: bool | None, picked: np.ndarray | None, whole: bool = False
 ) -> Repair:
-    """From the last stage the folder has to the end. Its table of causes stays `whole`, or because somebody decided
-    something in it; otherwise the causes alone are left of it."""
+    """From the last stage the folder has to the end. The table of causes is kept whole if `whole`, or if somebody
+    wrote a decision in it; otherwise only the causes are left of it."""
     done, known = read_stages(problem, folder) if occupied(folder) else ([], None)
     rounds: list[Round] = list(done)
     with Progress.shown(progress) as shown:
@@ -119,10 +118,10 @@ def _store(stage: Search | Round, problem: Problem, job: Job, folder: Path, ende
         write_folder(folder, lambda made: write_first_search(problem, stage, _origin(job, folder.name), made))
     elif isinstance(stage, Search):
         with locked(folder):
-            store_search(stage, folder, ended)
+            add_search(stage, folder, ended)
     elif ended < len(problem.parts):
         with locked(folder):
-            store_round(stage, folder, ended - 1)
+            add_round(stage, folder, ended - 1)
 
 
 def free(out: Path) -> None:
@@ -178,7 +177,7 @@ def _rule(job: Job, rule: str) -> str:
 
 
 def _copied(run: Run, made: Path, names: Sequence[str] = FIRST_HALF) -> None:
-    """A search as it was when it was made, without what was done with it since."""
+    """The files of the search as they are now; the state goes back to identified."""
     for name in names:
         source = run.folder / name
         if source.is_dir():

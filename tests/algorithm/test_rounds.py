@@ -108,7 +108,7 @@ def test_what_an_earlier_round_fixed_must_be_beyond_chance(result, fixed, others
         assert told.reason == "no more"
     else:
         assert told.p_value == 2 / 2**fixed
-        assert "right since a was repaired" in told.reason
+        assert "right since the repair of a" in told.reason
     gone_on = replace(second, after=nothing).since([first], split.sets(result.given))
     assert gone_on.verdict == "not repaired", "a control does as well"
     unhelped = second.since([replace(first, verdict="not repaired")], split.sets(result.given))

@@ -104,6 +104,18 @@ def test_a_finished_run_keeps_what_each_search_found_and_no_weights_twice(whole)
 
 
 @pytest.mark.usefixtures("_inside")
+def test_it_is_treated_again_and_removed_like_any_run(whole, tmp_path):
+    """From what the first search found; the run itself stays as it is."""
+    before = {p: p.read_bytes() for p in whole.rglob("*") if p.is_file()}
+    assert command("treat", whole, "-o", tmp_path / "again", "-q", "--no-learn") == 0
+    same(whole, tmp_path / "again")
+    assert {p: p.read_bytes() for p in whole.rglob("*") if p.is_file()} == before
+    assert command("curve", tmp_path / "again") == 0, "it holds one already"
+    assert command("runs", "rm", tmp_path / "again", "--yes") == 0
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.usefixtures("_inside")
 def test_the_command_line_is_python(whole, project):
     """Data, model and choices as a config has them."""
     job = open_job(read_config(project / "amends.toml"))
@@ -186,7 +198,7 @@ def test_a_round_is_read_back_as_it_was(problem, tmp_path):
         path = stages(problem, Progress())
         next(path)
         ended = next(path)
-        checkpoint.store_round(ended, tmp_path, 0)
+        checkpoint.add_round(ended, tmp_path, 0)
         (read,), known = checkpoint.read_stages(problem, tmp_path)
     assert known is None
     assert (read.row(), read.floors, read.controls) == (ended.row(), ended.floors, ended.controls)
