@@ -201,7 +201,7 @@ def test_every_file_of_a_run_is_in_the_reference_and_no_other(run):
     from amends.runs.run import FILES
 
     tops = {name.split("/")[0] for name in written}
-    assert tops | {"curve.png", "strongest.png", "least_harmful.png"} == FILES
+    assert tops | {"rounds", "curve.png", "strongest.png", "least_harmful.png"} == FILES
 
 
 def test_every_column_and_key_of_a_run_is_in_the_reference_and_no_other(run):
