@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,6 +32,19 @@ def until_it_stops_improving(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
             break
     net.load_state_dict(kept)
     return Trace(recorder.trace().steps[:steps], recorder.trace().end)
+
+
+def for_epochs(epochs: int) -> Callable[[nn.Module, Tensor, Tensor], Trace]:
+    """Adam 1e-3, batches of 64, so many epochs."""
+
+    def fit(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
+        optimiser, recorder = torch.optim.Adam(net.parameters(), lr=1e-3), Recorder(net)
+        for _ in range(epochs):
+            for batch in torch.randperm(len(x), device=x.device).split(64):
+                _step(net, optimiser, recorder, x, y, batch)
+        return recorder.trace()
+
+    return fit
 
 
 def until_it_memorised(net: nn.Module, x: Tensor, y: Tensor) -> Trace:

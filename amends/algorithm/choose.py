@@ -19,14 +19,15 @@ from amends.algorithm.curve import (
     Curve,
     CurvePoint,
     Fit,
+    Limits,
     Rule,
     share,
     sizes,
 )
 from amends.algorithm.identify import Influence
+from amends.algorithm.objective import Objective
 from amends.algorithm.options import alike
 from amends.algorithm.treat import again, treated
-from amends.algorithm.verdict import Floors, floors_of
 from amends.data.splits import halves, some
 from amends.errors import AmendsError, BadInput
 from amends.evaluation.predictions import groups
@@ -38,7 +39,7 @@ from amends.progress import Progress
 
 SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
 REFITS = 3  # of every point of the curve, where a treatment has random numbers
-MARGIN = 0.5  # standard errors of the guard's share that a size should leave above the floor
+KEPT = 0.01  # what a set to keep may lose, where the user does not say
 BESIDE = 2  # right examples learned with the failures, at most, as a multiple of D
 FAILURE, RIGHT = 2.0, 4.0  # what one of either counts when learned; an example of D, whose label nobody checked, 1
 SPARED = 2  # a large model is fitted once, at so many sizes when it learns, and beside one random control
@@ -56,9 +57,9 @@ class Choice:
     said so, `forgetting` is the same without that, should what judges say that it was in vain."""
 
     points: list[CurvePoint]
-    floors: Floors
+    limits: Limits
     tried: bool
-    safe: bool = True  # whether any of the sizes keeps what worked
+    safe: bool = True  # whether any of the sizes is within the limits
     final: int | None = None
     against: tuple[tuple[int, int], ...] = ()
     forgetting: Choice | None = None
@@ -80,14 +81,14 @@ class Chooser:
     kept: Mapping[str, float | None]  # their names, and the least of each that must be right, where the user says
     method: Method
     learning: bool | None
-    failures: float  # share of the failures among all the user gave
+    objective: Objective
     floor: float | None
     seed: int
     progress: Progress
     gone: np.ndarray  # what an earlier repair of another group removed, and stays removed
     chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
     alternatives: tuple[Method, ...] = ()
-    laid: Floors | None = None  # what an earlier repair of another group was held to, and holds on
+    laid: Limits | None = None  # what an earlier repair of another group was held to, and holds on
     known: Mapping[int, Fit] = field(default_factory=dict)  # fits of `method` made while choosing it, by size
 
     @cached_property
@@ -113,12 +114,12 @@ class Chooser:
         curve = replace(self._curve(self.method), known=self.known)
         say("control: nothing removed")
         points = [curve.nothing()]
-        floors, rule = self._rule(points[0])
+        rule = self._rule(points[0])
         counts = self._counts(asked)
         if asked is None:
             say("trying how many to remove")
             points += curve.causes(counts, rule.good)
-            chosen = rule.smallest(points[1:])
+            chosen = rule.best(points[1:])
         else:
             chosen = curve.at(CAUSES, self.order[:asked])
             points.append(chosen)
@@ -126,10 +127,10 @@ class Chooser:
         one = chosen or points[-1]
         points += [curve.random(p.removed) for p in points[1:] if p is one or not self.large]
         if chosen is None:
-            return Choice(points, floors, bool(counts), any(rule.safe(p) for p in points if p.by == CAUSES))
+            return Choice(points, rule.limits, bool(counts), any(rule.safe(p) for p in points if p.by == CAUSES))
         at = points.index(chosen)
         by_chance = next(i for i, p in enumerate(points) if p.by == RANDOM and p.removed == chosen.removed)
-        made = Choice(points, floors, True, True, at, ((at, 0), (at, by_chance)))
+        made = Choice(points, rule.limits, True, True, at, ((at, 0), (at, by_chance)))
         if self.learning is False or not alike(train, self.influence.failures):
             return made
         say("learning from the failures as well")
@@ -141,26 +142,27 @@ class Chooser:
         if not self.learning and not rule.safe(learned):
             return made
         points += [learned, learner.at(NOTHING_LEARNED, self.order[:0])]
-        last = len(points) - 1
-        alone = None if self.learning else made
-        return replace(made, final=last - 1, against=(*made.against, (last - 1, last)), forgetting=alone)
+        final = len(points) - 2
+        if self.learning:
+            return replace(made, final=final)
+        return replace(made, final=final, against=(*made.against, (final, at)), forgetting=made)
 
     def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
-        """The chosen size or one below it, whichever leaves most of query and guard right, in the proportion
-        given, where each half of both was not learned from; None where what worked would suffer, where only
-        forgetting leaves more right by a standard error of the query, or where learning makes forgetting
-        needless: with nothing forgotten as much of the query is right, within such an error."""
+        """The chosen size or one below it, whichever is worth most where each half of query and guard was not learned
+        from; None where only forgetting is worth more by a standard error, or where learning makes forgetting
+        needless: with nothing forgotten it is worth as much."""
         sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
         sizes = sizes[-(SPARED if self.large else SMALLER) :]
         nothing, *tried = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
-        error = 0.5 / len(self.influence.failures) ** 0.5
-        enough, least = nothing.query + error, rule.overall(chosen) - self.failures * error
+        guards = 0 if self.guard is None else len(self.guard)
+        error = self.objective.error((chosen.query, len(self.influence.failures)), (chosen.guard, guards))
         good = [
             p for p in tried
-            if rule.safe(p) and p.query >= enough and (self.learning or rule.overall(p) > least)
+            if rule.safe(p) and rule.worth(p) > rule.worth(nothing)
+            and (self.learning or rule.worth(p) > rule.worth(chosen) - error)
         ]  # fmt: skip
         if good:
-            return max(good, key=rule.overall).removed
+            return max(good, key=rule.worth).removed
         return chosen.removed if self.learning else None
 
     def _learned_by_halves(self, causes: np.ndarray) -> CurvePoint:
@@ -194,24 +196,27 @@ class Chooser:
         return sizes(len(self.influence.train), min(harmful, len(self.order) - 1))
 
     def _best(self, asked: int | None) -> tuple[Method, dict[int, Fit]]:
-        """The treatment that leaves most of query and guard right, in the proportion given, with a tenth of D
-        gone, among those that keep what worked, if any does, and its fits. Another than the usual one has to fix
-        more of the query by a standard error, if that one keeps what worked; one that refuses is passed over."""
+        """The treatment that is worth most with a tenth of D gone, among those within the limits, if any is, and its
+        fits. Another than the usual one has to be worth more by a standard error; one that refuses is passed over."""
         counts = self._counts(asked)
         if not counts:
             return self.method, {}
         self.progress.say("trying how to forget")
         nothing, size = self._once(self.method, 0), counts[min(2, len(counts) - 1)]
-        (_, rule), usual = self._rule(nothing), self._once(self.method, size)
-        best, most = (self.method, {0: nothing.fits[0], size: usual.fits[0]}), (rule.safe(usual), rule.overall(usual))
-        least = usual.query + 0.5 / len(self.influence.failures) ** 0.5 if most[0] else 0.0
+        rule, usual = self._rule(nothing), self._once(self.method, size)
+        guards = 0 if self.guard is None else len(self.guard)
+        error = self.objective.error((usual.query, len(self.influence.failures)), (usual.guard, guards))
+        best, most = (
+            (self.method, {0: nothing.fits[0], size: usual.fits[0]}),
+            (rule.safe(usual), rule.worth(usual) + error),
+        )
         for method in self.alternatives:
             try:
                 point = self._once(method, size)
             except (AmendsError, torch.OutOfMemoryError):
                 continue
-            here = (rule.safe(point), rule.overall(point))
-            if here > most and point.query >= least:
+            here = (rule.safe(point), rule.worth(point))
+            if here > most:
                 best, most = (method, {size: point.fits[0]}), here
         return best
 
@@ -219,21 +224,20 @@ class Chooser:
         trying = replace(self, method=method, alternatives=())
         return CurvePoint(CAUSES if size else NOTHING, size, (trying._curve(method).fit(self.order[:size], 0),))
 
-    def _rule(self, nothing: CurvePoint) -> tuple[Floors, Rule]:
-        """What must be kept, counted from where the model was and from the control."""
-        start = self.influence.train.network.params
-        floors = self.laid
-        if floors is None:
-            floors = floors_of(
-                nothing.guard, self.floor, [share(f, start) for f in (self.guard, *self.keep)], self.kept
-            )
-        return floors, Rule(floors.guard, floors.keep, self.failures, nothing, self._margin(floors.guard))
+    def _rule(self, nothing: CurvePoint) -> Rule:
+        return Rule(self.objective, self._limits() if self.laid is None else self.laid, nothing)
 
-    def _margin(self, least: float) -> float:
-        """Above the least that is to stay right of the guard, a part of the error with which it stands for others."""
-        if self.guard is None:
-            return 0.0
-        return MARGIN * max(0.0, least * (1 - least)) ** 0.5 / len(self.guard) ** 0.5
+    def _limits(self) -> Limits:
+        """From where the model was: what the user allows remaining and the sets to keep to lose."""
+        start = self.influence.train.network.params
+        allowed = KEPT if self.floor is None else float(self.floor)
+        keep = tuple(
+            (share(data, start) or 0.0) - allowed if least is None else float(least)
+            for data, least in zip(self.keep, self.kept.values(), strict=True)
+        )
+        guard = share(self.guard, start)
+        least = None if self.floor is None or guard is None else guard - float(self.floor)
+        return Limits(least, None, keep, tuple(self.kept))
 
     def _curve(self, method: Method, taught: Factor | None = None) -> Curve:
         query = self.influence.failures

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
@@ -17,7 +18,6 @@ CAUSES, RANDOM, NOTHING = "causes", "random", "nothing"
 LEARNED, NOTHING_LEARNED = "causes, failures learned", "nothing, failures learned"
 ROUNDING = 1e-9  # a share exactly at its floor is not below it
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
-NOISE = 0.01  # of a share right over refits, where they say less
 PATIENCE = 2  # sizes in a row that are no good before larger ones are given up
 PARKED = 5_000_000  # parameters from which a fit waits in main memory
 
@@ -158,57 +158,42 @@ def sizes(n: int, most: int) -> list[int]:
     return sorted({min(max(1, round(s * n)), most) for s in SHARES if most > 0})
 
 
-def overall(point: CurvePoint, failures: float) -> float:
-    """Query and guard together, weighed by the share of the failures among all the user gave."""
-    return point.query if point.guard is None else failures * point.query + (1 - failures) * point.guard
+@dataclass(frozen=True)
+class Limits:
+    """The least accuracy that must be left, where the user sets a limit: on the right examples that guard, on those
+    that judge, and on each set to keep, which have `names`."""
+
+    guard: float | None = None
+    judge: float | None = None
+    keep: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a size must leave right of the guard and of each set to keep, and by how much the whole of
-    query and guard, weighed as the user's failures and right examples, must beat removing nothing. What judges
-    is another sample than the guard, so sizes that leave a `margin` more of that go before others."""
+    """Which size to take: the one that is worth most, within the limits."""
 
-    least: float
-    least_kept: tuple[float, ...]
-    failures: float  # share of the failures among all the user gave
+    objective: Objective
+    limits: Limits
     nothing: CurvePoint
-    margin: float = 0.0
 
-    def overall(self, point: CurvePoint) -> float:
-        return overall(point, self.failures)
+    def worth(self, seen: CurvePoint | Fit) -> float:
+        return self.objective.worth(seen.query, seen.guard)
 
-    def safe(self, point: CurvePoint, margin: float = 0.0) -> bool:
-        """On average over the fits, and in the first, which is the one that would be handed back."""
+    def safe(self, point: CurvePoint) -> bool:
+        """Within the limits: on average over the fits, and in the first, which is the one that would be handed back."""
+        least = self.limits.guard
         return all(
-            (seen.guard is None or seen.guard >= self.least + margin - ROUNDING)
-            and all(share >= low - ROUNDING for share, low in zip(seen.kept, self.least_kept, strict=True))
+            (least is None or seen.guard is None or seen.guard >= least - ROUNDING)
+            and all(share >= low - ROUNDING for share, low in zip(seen.kept, self.limits.keep, strict=True))
             for seen in (point, point.fits[0])
         )
 
     def good(self, point: CurvePoint, points: Sequence[CurvePoint]) -> bool:
-        """Safe, and not worse on the query than the best so far by more than noise."""
-        return self.safe(point) and point.query >= max(p.query for p in points) - noise([self.nothing, *points])
+        """Safe, and worth as much as any so far."""
+        return self.safe(point) and self.worth(point) >= max(self.worth(p) for p in points)
 
-    def smallest(self, points: Sequence[CurvePoint]) -> CurvePoint | None:
-        """The smallest removal within noise of the best on the query, among those that are safe and
-        better as a whole than removing nothing; safe by the margin, if that leaves half of what can be gained."""
-        better = [p for p in points if self.safe(p) and self.overall(p) > self.overall(self.nothing)]
-        if not better:
-            return None
-        enough = (max(p.query for p in better) + self.nothing.query) / 2
-        clear = [p for p in better if self.safe(p, self.margin)]
-        better = clear if clear and max(p.query for p in clear) >= enough else better
-        best = max(p.query for p in better) - noise([self.nothing, *points])
-        return min((p for p in better if p.query >= best), key=lambda p: p.removed)
-
-
-def noise(points: Sequence[CurvePoint]) -> float:
-    """The standard deviation of a fit's share of the query, over refits of the same; at least a point.
-
-    Where a treatment has no randomness, half the typical step between neighbouring sizes stands in."""
-    spread = [np.var([f.query for f in p.fits], ddof=1) for p in points if len(p.fits) > 1]
-    if spread:
-        return max(NOISE, float(np.mean(spread)) ** 0.5)
-    steps = np.abs(np.diff([p.query for p in points]))
-    return max(NOISE, float(np.median(steps)) / 2 if len(steps) else 0.0)
+    def best(self, points: Sequence[CurvePoint]) -> CurvePoint | None:
+        """Worth most, of those that are safe and worth more than removing nothing; of several the smallest."""
+        better = [p for p in points if self.safe(p) and self.worth(p) > self.worth(self.nothing)]
+        return min(better, key=lambda p: (-self.worth(p), p.removed), default=None)

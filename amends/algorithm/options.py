@@ -36,6 +36,7 @@ class Options:
     holdout: float = 0.5
     group_by: Any = None
     floor: float | None = None
+    broken_costs: float = 1.0
     seed: int = 0
     least: Mapping[str, float | None] = field(default_factory=dict)
 
@@ -47,6 +48,12 @@ class Options:
         if self.floor is not None and not _is_share(self.floor):
             raise BadInput(
                 f"floor is {self.floor!r}; it must be from 0 to 1; pass the share of remaining that may be lost"
+            )
+
+        costs = self.broken_costs
+        if isinstance(costs, bool) or not isinstance(costs, numbers.Real) or not 0 <= float(costs) < float("inf"):
+            raise BadInput(
+                f"broken_costs is {costs!r}; it must be 0 or more; pass what a broken example costs, in fixed ones"
             )
 
 

@@ -43,7 +43,7 @@ class Problem:
                 "labels of train and of the failures are of two kinds; learn is True; pass one kind, or learn=False"
             )
         plan = Plan(
-            asked.identify_with, method, learning, remove, asked.floor, seed,
+            asked.identify_with, method, learning, remove, asked.floor, float(asked.broken_costs), seed,
             alternatives(asked.treat_with, seed, train), asked.least,
         )  # fmt: skip
         return cls(given, split, tuple(parts), plan)

@@ -8,25 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from amends.algorithm.choose import Choice, Chooser
-from amends.algorithm.curve import CAUSES, LEARNED, NOTHING_LEARNED, CurvePoint, share, with_outcomes
+from amends.algorithm.choose import Chooser
+from amends.algorithm.curve import CAUSES, LEARNED, CurvePoint, Limits, share, with_outcomes
 from amends.algorithm.identify import Identified, Influence, identified
+from amends.algorithm.judgement import Judgement
+from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.algorithm.split import Split
-from amends.algorithm.verdict import (
-    CHANCE,
-    ENOUGH,
-    NOT,
-    OF_FEW,
-    PARTLY,
-    REPAIRED,
-    TELLING,
-    Against,
-    Floors,
-    verdict_of,
-)  # fmt: skip
+from amends.algorithm.verdict import CHANCE, ENOUGH, NOT, PARTLY, REPAIRED
 from amends.evaluation.predictions import right
-from amends.evaluation.statistics import BeforeAfter, mcnemar
+from amends.evaluation.statistics import BeforeAfter
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.methods import Method
@@ -71,7 +62,7 @@ class Round:
 
     search: Search
     points: list[CurvePoint]
-    floors: Floors
+    limits: Limits
     after: Params
     removed: np.ndarray
     verdict: str
@@ -80,6 +71,7 @@ class Round:
     learned: bool
     controls: dict[str, dict[str, Any]]
     fixed: tuple[int, int]  # of how many
+    offer: str = ""  # another size that fixes clearly more, and what would allow it
     outcome: Outcome | None = None
 
     def since(self, before: Sequence[Round], sets: Sets) -> Round:
@@ -91,10 +83,9 @@ class Round:
             right(data, {k: v.to(data.network.device) for k, v in theta.items()}) for theta in (nothing, self.after)
         )
         here = replace(self, fixed=(BeforeAfter(was, now_right).fixed, len(data)))
-        pair = BeforeAfter(control, now_right)
-        helped, p_value = [r for r in before if r.verdict != NOT], mcnemar(pair.fixed, pair.broken)
-        chance = p_value > CHANCE if len(data) >= TELLING else p_value / 2 > OF_FEW
-        if self.verdict != NOT or not helped or pair.fixed <= pair.broken or chance:
+        moves = now_right.astype(np.int64) - control
+        helped, p_value = [r for r in before if r.verdict != NOT], Objective(1.0).chance(moves, None)
+        if self.verdict != NOT or not helped or p_value > CHANCE:
             return here
         names, now = ", ".join(name for r in helped for name in r.search.part.names), float(now_right.mean())
         reason = f"{now:.0%} of the failures are right since the repair of {names}, and no more was forgotten for them"
@@ -116,6 +107,7 @@ class Plan:
     learning: bool | None
     remove: int | np.ndarray | None
     floor: float | None
+    broken_costs: float
     seed: int
     alternatives: tuple[Method, ...] = ()  # treatments to choose from beside `method`
     kept: Mapping[str, float | None] = field(default_factory=dict)  # sets to keep, and the accuracy each must end with
@@ -129,24 +121,28 @@ class Plan:
 
     def treat(self, given: dict[str, Factor], search: Search, before: Sequence[Round], shown: Progress) -> Round:
         """The second half: what to remove and how is chosen, then judged. Rounds `before` this one have removed
-        something already, and their floors hold on, so that losses do not add up."""
+        something already, and their limits hold on, so that losses do not add up."""
         part, start = search.part, given["train"].network.params
-        sets, earlier = part.sets(given), before[0].floors if before else None
+        sets, earlier = part.sets(given), before[0].limits if before else None
+        objective = Objective(sets.share, self.broken_costs)
         picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
         chooser = Chooser(
             search.influence, part.guarding(given), tuple(given[name] for name in self.kept), self.kept, self.method,
-            self.learning, sets.share, self.floor, self.seed, shown, gone_in(before), picked, self.alternatives,
+            self.learning, objective, self.floor, self.seed, shown, gone_in(before), picked, self.alternatives,
             earlier,
         )  # fmt: skip
         choice = chooser(number)
 
         points = with_outcomes(choice.points, sets)  # from here on nothing is fitted
-        floors = earlier
-        if floors is None:
-            floors = choice.floors.with_judge(points[0].remaining, self.floor, share(sets.remaining, start))
-        ended = _ending(choice, points, sets, start, floors)
+        limits = earlier
+        if limits is None:
+            was = share(sets.remaining, start)
+            judge = None if self.floor is None or was is None else was - float(self.floor)
+            limits = replace(choice.limits, judge=judge)
+        judged = Judgement(points, sets, objective, limits)
+        ended = judged(choice)
         if ended.verdict == NOT and choice.forgetting is not None:
-            forgot = _ending(choice.forgetting, points, sets, start, floors)
+            forgot = judged(choice.forgetting)
             if forgot.verdict != NOT:
                 why = f"{forgot.reason}; to learn from the failures too was given up: {ended.reason}"
                 choice, ended = choice.forgetting, replace(forgot, reason=why)
@@ -154,7 +150,7 @@ class Plan:
         return Round(
             search=search,
             points=points,
-            floors=floors,
+            limits=limits,
             after=ended.outcome.here,
             removed=chooser.order[: 0 if final is None else final.removed],
             verdict=ended.verdict,
@@ -163,32 +159,9 @@ class Plan:
             learned=final is not None and (self.method.learn or final.by == LEARNED),
             controls={p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in choice.controls},
             fixed=(0 if final is None else ended.outcome.judging.fixed, len(sets.judging)),
+            offer=judged.offer(ended),
             outcome=ended.outcome,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Ending:
-    """What is handed back, as judged; the model as it was where `final` is None."""
-
-    final: CurvePoint | None
-    outcome: Outcome
-    verdict: str
-    reason: str
-    p_value: float
-
-
-def _ending(choice: Choice, points: list[CurvePoint], sets: Sets, start: Params, floors: Floors) -> Ending:
-    """The verdict on what was chosen; where it is no repair, the model is as it was."""
-    unchanged = sets.outcome(start)
-    final = None if choice.final is None else points[choice.final]
-    outcome = unchanged if final is None else final.fits[0].outcome or unchanged
-    against = [Against(points[i], points[j]) for i, j in choice.against]
-    verdict, reason = verdict_of(outcome.summary, floors, final, against, choice.tried, choice.safe)
-    p_value = max((a.p_value for a in against if a.control.by != NOTHING_LEARNED), default=1.0)
-    if verdict == NOT:
-        return Ending(None, unchanged, verdict, reason, p_value)
-    return Ending(final, outcome, verdict, reason, p_value)
 
 
 def gone_in(rounds: Sequence[Round]) -> np.ndarray:

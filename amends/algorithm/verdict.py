@@ -1,167 +1,136 @@
-"""A verdict in words, from data that was not searched with, and the floors it must keep to."""
+"""A verdict in words, from data that was not searched with: is the repair worth more than both controls?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 from typing import Any
 
-from amends.algorithm.curve import NOTHING_LEARNED, ROUNDING, CurvePoint
-from amends.algorithm.sets import Outcome
-from amends.evaluation.statistics import BeforeAfter, mcnemar
+import numpy as np
+
+from amends.algorithm.curve import CAUSES, ROUNDING, CurvePoint, Limits
+from amends.algorithm.objective import Objective
 
 REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
-FLOOR = 0.01  # what `remaining` may lose against the control that removes nothing, when the user does not say
-ENOUGH = 0.5  # share of the holdout failures that must be right for "repaired"
-NOTICED = 0.02  # a fall of remaining that is told in figures
-CHANCE = 0.05  # p of a test above which a gain may be luck
-TELLING = 20  # with fewer failures to judge with, a test says little either way, and the verdict says that
-OF_FEW, OF_BOTH = 0.125, 0.25  # p, in one direction, above which few failures, and they with what breaks, may be luck
-
-
-@dataclass(frozen=True)
-class Floors:
-    """The least share that must stay right: in the half of remaining that guards, in the half that
-    judges, and in each set to keep, which have `names`. `slack` is the noise the judging half is allowed."""
-
-    guard: float
-    keep: tuple[float, ...]
-    judge: float = 0.0
-    slack: float = 0.0
-    names: tuple[str, ...] = ()
-
-    def with_judge(self, nothing: float | None, floor: float | None, before: float | None) -> Floors:
-        """With the floor of the judging half, as that of the guard was laid."""
-        start = (nothing if floor is None else before) or 0.0
-        allowed = FLOOR if floor is None else float(floor)
-        return replace(self, judge=start - allowed, slack=1.64 if floor is None else 0.0)
-
-
-def floors_of(
-    nothing: float | None, floor: float | None, before: list[float | None], kept: Mapping[str, float | None]
-) -> Floors:
-    """From the shares right before, of the guard and then of each set to keep (`kept`: by name the least of it
-    that must be right, where the user says).
-
-    A floor the user gives counts from where the model was, and holds strictly; ours counts from the
-    control that removes nothing (`nothing`, of the guard), which moves too, and allows for noise.
-    """
-    allowed = FLOOR if floor is None else float(floor)
-    start = [0.0 if share is None else share for share in before]
-    if floor is None:
-        start[0] = nothing or 0.0
-    guard, *least = (share - allowed for share in start)
-    asked = (low if said is None else float(said) for low, said in zip(least, kept.values(), strict=True))
-    return Floors(guard, tuple(asked), names=tuple(kept))
+ENOUGH = 0.5  # accuracy on the holdout failures from which "partly repaired" is "repaired"
+CHANCE = 0.05  # p of the test above which a gain may be luck
+TELLING = 20  # with fewer failures to judge with a test says little either way, and the verdict says that
+UNEXPLAINED = "the data does not explain these failures"
+ON = ("judging", "remaining")  # the failures and the right examples that judge
 
 
 @dataclass(frozen=True, eq=False)
 class Against:
-    """The causes gone, against a control that was treated in the same way; both judged."""
+    """The causes gone, against a control that was treated in the same way; all of their fits, judged."""
 
     causes: CurvePoint
     control: CurvePoint
+    objective: Objective
 
     @cached_property
     def p_value(self) -> float:
-        """Exact McNemar test of their first fits on the failures that judge: how likely luck is."""
-        return mcnemar(self._failures.fixed, self._failures.broken)
+        """How likely luck alone gains as much."""
+        failures, right_ones = (self._moves(on) for on in ON)
+        assert failures is not None
+        return self.objective.chance(failures, right_ones)
 
     @cached_property
-    def ahead(self) -> float:
-        """The same in one direction: how likely luck fixes so many more than it breaks."""
-        return _one_sided(self._failures)
+    def gain(self) -> float:
+        """In worth, on average over the fits."""
+        failures, right_ones = (
+            [None if (seen := _right(p, on)) is None else float(seen.mean()) for p in (self.causes, self.control)]
+            for on in ON
+        )
+        ours, theirs = (self.objective.worth(f or 0.0, r) for f, r in zip(failures, right_ones, strict=True))
+        return ours - theirs
 
-    @cached_property
-    def whole(self) -> float:
-        """With the right examples that judge: failures fixed by breaking about as many of them are no repair."""
-        ours, theirs = (_outcome(p).remaining for p in (self.causes, self.control))
-        rest = BeforeAfter(theirs.after, ours.after) if ours is not None and theirs is not None else None
-        return _one_sided(self._failures if rest is None else self._failures.then(rest))
-
-    @cached_property
-    def _failures(self) -> BeforeAfter:
-        return BeforeAfter(*(_outcome(p).judging.after for p in (self.control, self.causes)))
-
-
-def _outcome(point: CurvePoint) -> Outcome:
-    outcome = point.fits[0].outcome
-    assert outcome is not None, "a point is judged before it is compared"
-    return outcome
+    def _moves(self, on: str) -> np.ndarray | None:
+        """For each example in how many more fits it is right, of as many as both have in common."""
+        ours, theirs = (_right(p, on) for p in (self.causes, self.control))
+        if ours is None or theirs is None:
+            return None
+        fits = lcm(len(ours), len(theirs))
+        return fits // len(ours) * ours.sum(0) - fits // len(theirs) * theirs.sum(0)
 
 
-def _one_sided(pair: BeforeAfter) -> float:
-    return mcnemar(pair.fixed, pair.broken) / 2 if pair.fixed > pair.broken else 1.0
+def _right(point: CurvePoint, on: str) -> np.ndarray | None:
+    """Which of the failures, or of the right examples, that judge are right: one row a fit."""
+    seen = [getattr(fit.outcome, on) for fit in point.fits]
+    return None if seen[0] is None or not len(seen[0]) else np.stack([pair.after for pair in seen]).astype(np.int64)
 
 
 def verdict_of(
     metrics: Mapping[str, Any],
-    floors: Floors,
+    objective: Objective,
+    limits: Limits,
     chosen: CurvePoint | None,
     against: list[Against],
     tried: bool,
     safe: bool = True,
 ) -> tuple[str, str]:
-    """In words, from what was not searched with.
-
-    That the causes matter is shown by forgetting them alone, against both controls; where that costs more
-    of remaining than the floor, if only within noise, or few failures judge, what it fixes must outweigh what it
-    breaks. Learning from the failures may then fix so many that no test could tell what the causes add; it must
-    add something.
-    """
-    on = "holdout" if metrics["holdout"]["n"] else "query"
-    judged, rest = metrics[on], metrics["remaining"]
+    """In words. A repair keeps the limits, is worth more than the model as it was, and more than both controls beyond
+    chance. Where the failures were learned from as well, forgetting alone must pass that test, and learning must add
+    something to it."""
+    judged = metrics["holdout"] if metrics["holdout"]["n"] else metrics["query"]
     if judged["before"] == 1.0:
         return NOT, "all of the failures are right already; were failures and remaining swapped?"
     if not tried:
-        return NOT, "no training example stands against these failures: the data does not explain them"
+        return NOT, f"no training example stands against these failures: {UNEXPLAINED}"
     if chosen is None and safe:
-        return (
-            NOT,
-            "no number of removed examples gains over removing nothing: the data does not explain these failures",
-        )
-    if chosen is None:
-        least = [("remaining", floors.guard), *zip(floors.names, floors.keep, strict=True)]
-        wanted = [f"{low:.3f} on {name}" for name, low in least]
-        return (
-            NOT,
-            f"whatever number of examples is removed, accuracy falls below {' or '.join(wanted)}",
-        )
-    if rest is not None and rest["n"]:
-        noise = floors.slack * (max(0.0, floors.judge * (1 - floors.judge)) / rest["n"]) ** 0.5
-        if rest["after"] < floors.judge - noise - ROUNDING:
-            return NOT, f"accuracy on remaining would be {rest['after']:.3f}, below {floors.judge:.3f}"
-    for name, after, least in zip(floors.names, chosen.fits[0].kept, floors.keep, strict=True):
-        if after < least - ROUNDING:
-            return NOT, f"accuracy on {name} would be {after:.3f}, below {least:.3f}"
-    if metrics["overall"]["after"] <= metrics["overall"]["before"] or judged["after"] <= judged["before"]:
-        return NOT, "removing these examples does not help: the data does not explain these failures"
+        return NOT, f"whatever number of examples is removed, nothing is gained over removing none: {UNEXPLAINED}"
+    broken = _broken(metrics, limits, chosen)
+    if broken is not None or chosen is None:
+        return NOT, broken or ""
+    rest = metrics["remaining"]
+    before, after = (objective.worth(judged[k], None if rest is None else rest[k]) for k in ("before", "after"))
+    if after <= before:
+        return NOT, f"removing these examples breaks as much as it fixes: {UNEXPLAINED}"
     for pair in against:
-        ours, theirs = (getattr(p, on) or 0.0 for p in (pair.causes, pair.control))
-        if ours <= theirs:
-            why = f"a control does as well (removed: {pair.control.by}; accuracy on {on} {theirs:.3f})"
-            return NOT, f"{why}: the data does not explain these failures"
-        if pair.control.by == NOTHING_LEARNED:
+        removed = f"removed: {pair.control.by}"
+        if pair.control.by == CAUSES:
+            if pair.gain <= 0:
+                return NOT, "learning from the failures as well gains nothing"
             continue
-        if judged["n"] < TELLING:
-            if pair.ahead > OF_FEW or pair.whole > OF_BOTH:
-                why = f"the gain over a control (removed: {pair.control.by}) may be chance"
-                return NOT, f"{why}: {judged['n']} failures are too few to tell; give {2 * TELLING} or more"
-            continue
+        if pair.gain <= 0:
+            return NOT, f"a control does as well ({removed}): {UNEXPLAINED}"
         if pair.p_value > CHANCE:
-            return NOT, f"the gain over a control (removed: {pair.control.by}) may be chance (p = {pair.p_value:.2f})"
-        kept = pair.causes.remaining
-        if kept is not None and kept < floors.judge - ROUNDING and pair.whole > CHANCE:
-            why = f"forgetting takes accuracy on remaining to {kept:.3f}, below {floors.judge:.3f}, and"
-            return NOT, f"{why} breaks about as many examples as it fixes beside a control (removed: {pair.control.by})"
+            few = (
+                ""
+                if judged["n"] >= TELLING
+                else f": {judged['n']} failures are too few to tell; give {2 * TELLING} or more"
+            )
+            return NOT, f"the gain over a control ({removed}) may be chance (p = {pair.p_value:.2f}){few}"
+    return _repaired(metrics, judged)
+
+
+def _broken(metrics: Mapping[str, Any], limits: Limits, chosen: CurvePoint | None) -> str | None:
+    """The limit that does not hold, in words."""
+    if chosen is None:
+        least = [("remaining", limits.guard), *zip(limits.names, limits.keep, strict=True)]
+        wanted = " or ".join(f"{low:.3f} on {name}" for name, low in least if low is not None)
+        return f"whatever number of examples is removed, accuracy falls below {wanted}"
+    rest = metrics["remaining"]
+    if rest is not None and rest["n"] and limits.judge is not None and rest["after"] < limits.judge - ROUNDING:
+        return f"accuracy on remaining would be {rest['after']:.3f}, below {limits.judge:.3f}"
+    for name, after, low in zip(limits.names, chosen.fits[0].kept, limits.keep, strict=True):
+        if after < low - ROUNDING:
+            return f"accuracy on {name} would be {after:.3f}, below {low:.3f}"
+    return None
+
+
+def _repaired(metrics: Mapping[str, Any], judged: Mapping[str, Any]) -> tuple[str, str]:
+    on, rest = "holdout" if metrics["holdout"]["n"] else "query", metrics["remaining"]
     few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
+    works = "what worked was not looked at, since no remaining was given"
+    if rest is not None and rest["n"]:
+        works = (
+            "all of what worked still works"
+            if rest["after"] == 1.0
+            else f"{rest['after']:.1%} of what worked still works"
+        )
     if judged["after"] >= ENOUGH:
-        rest_says = "what worked was not looked at, since no remaining was given"
-        if rest is not None:
-            rest_says = "what worked still works"
-            if rest["after"] < rest["before"] - NOTICED:  # the floor counts from a control that fell too
-                rest_says = f"{rest['after']:.1%} of what worked still works, within the floor"
-        return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and {rest_says}{few}"
+        return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and {works}{few}"
     below = min(round(100 * judged["after"]), round(100 * ENOUGH) - 1)  # never as much as it is short of
-    return PARTLY, f"{below}% of the {on} failures are right, short of {ENOUGH:.0%}{few}"
+    return PARTLY, f"{below}% of the {on} failures are right, short of {ENOUGH:.0%}, and {works}{few}"

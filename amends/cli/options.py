@@ -13,7 +13,7 @@ import click
 from amends.config.keys import REPAIR, Key
 
 SEARCHING = ("method", "solver", "holdout", "group_by", "group", "seed", "device", "batch_size")
-TREATING = ("treat", "learn", "relabel", "floor", "require")
+TREATING = ("treat", "learn", "relabel", "floor", "broken_costs", "require")
 HOW_MANY = ("top", "fraction")
 
 

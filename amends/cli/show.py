@@ -119,6 +119,8 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
         alone = metrics["controls"].get("nothing, failures learned")
         beside = f"; that alone, with nothing removed, has {_share(alone['holdout'])} on holdout" if alone else ""
         console.print(f"  learned       also from the query failures and from right examples{beside}")
+    if metrics["offer"]:
+        console.print(f"  offer         {metrics['offer']}")
     for warning in metrics["warnings"]:
         console.print(f"  warning       {warning}")
 

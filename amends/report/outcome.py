@@ -34,7 +34,9 @@ def verdict(metrics: dict[str, Any], heading: str = "h1") -> Html:
     untouched = None
     if said == "not repaired":
         untouched = tag("p", "The model is returned unchanged, and nothing is removed.", class_="reason")
-    return tag("div", glyph(said), tag("div", tag(heading, said.capitalize()), words, untouched), class_="verdict")
+    offer = tag("p", sentence(metrics["offer"]), class_="reason") if metrics.get("offer") else None
+    said_so = tag("div", tag(heading, said.capitalize()), words, untouched, offer)
+    return tag("div", glyph(said), said_so, class_="verdict")
 
 
 def warnings(lines: Sequence[str], heading: str = "h2") -> Html | None:

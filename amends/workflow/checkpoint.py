@@ -12,11 +12,10 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from amends.algorithm.curve import NOTHING, CurvePoint, Fit
+from amends.algorithm.curve import NOTHING, CurvePoint, Fit, Limits
 from amends.algorithm.identify import Identified
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, Search
-from amends.algorithm.verdict import Floors
 from amends.committee.decide import Heard
 from amends.errors import RunMismatch
 from amends.evidence.params import Params
@@ -69,7 +68,7 @@ def add_round(ended: Round, run: Path, number: int) -> None:
         write_search(ended.search, folder)
         said = {
             **ended.row(), "removed": ended.removed.tolist(), "controls": ended.controls,
-            "floors": asdict(ended.floors),
+            "limits": asdict(ended.limits),
             "control": [{k: getattr(fit, k) for k in SHARES} for fit in ended.points[0].fits],
         }  # fmt: skip
         (folder / "round.json").write_text(_json(said), encoding="utf-8")
@@ -118,11 +117,11 @@ def _round(search: Search, folder: Path) -> Round:
         Fit(weights(f"control-{i}"), **{**shares, "kept": tuple(shares["kept"])})
         for i, shares in enumerate(said["control"])
     ]
-    floors: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said["floors"].items()}
+    limits: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said["limits"].items()}
     return Round(
         search=search,
         points=[CurvePoint(NOTHING, 0, tuple(fits))],
-        floors=Floors(**floors),
+        limits=Limits(**limits),
         after=weights("weights"),
         removed=np.array(said["removed"], dtype=np.int64),
         verdict=said["verdict"],

@@ -58,6 +58,7 @@ class Job:
             holdout=c.repair("holdout"),
             group_by=self._groups,
             floor=c.repair("floor"),
+            broken_costs=c.repair("broken_costs"),
             seed=c.repair("seed"),
             least=sets_to_keep(_kept(c))[1],
         )

@@ -109,6 +109,7 @@ class Repair:
         for name, row in m["controls"].items():
             if row["holdout"] is not None:
                 lines.append(f"  control, {row['removed']} removed ({name}): holdout {row['holdout']:.3f}")
+        lines += [f"  offer: {m['offer']}"] if m["offer"] else []
         lines += [f"  warning: {w}" for w in m["warnings"]]
         return "\n".join(lines)
 
@@ -128,6 +129,7 @@ def repair(
     group_by: Any = None,
     keep: Any = (),
     floor: float | None = None,
+    broken_costs: float = 1.0,
     likelihood: Any = None,
     seed: int = 0,
     device: Any = None,
@@ -143,11 +145,15 @@ def repair(
     forgets (False), or learns where that does as much and what worked does not suffer (None). Failures
     are grouped by (true, predicted), in "clusters" of the model's features, or as `group_by` names
     each; `group_by=Groups(only="1→7")` repairs one of the groups alone, or several one after the
-    other. `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold: within a point
-    of what it was, or at least .95 with `Keep(data, .95)`.
+    other.
+
+    What is chosen, and the verdict, are about fixed − `broken_costs` · broken, failures and right examples in the
+    proportion given: with 1 that is overall accuracy. `floor` is how far accuracy on `remaining` may fall at most.
+    `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold: within a point of what it
+    was (or `floor`), or at least .95 with `Keep(data, .95)`.
     """
     sets, least = sets_to_keep(keep)
-    asked = Options(identify_with, treat_with, learn, remove, holdout, group_by, floor, seed, least)
+    asked = Options(identify_with, treat_with, learn, remove, holdout, group_by, floor, broken_costs, seed, least)
     given = prepare(
         model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining, **sets
     )
@@ -176,6 +182,8 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "verdict": whole.verdict,
         "reason": whole.reason if not worse else f"{whole.reason}; accuracy on {_class(worse)} fell",
         "learned": any(r.learned for r in rounds),
+        "broken_costs": problem.plan.broken_costs,
+        "offer": whole.offer,
         "controls": whole.controls,
         "curve": [p.row() for p in whole.points],
         "groups": by_label(split.group[held_out], outcome.failed.before, outcome.failed.after),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Rule
+from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Limits, Rule
+from amends.algorithm.objective import Objective
 
 
 def point(removed, query, guard=1.0, kept=(), by=CAUSES):
@@ -11,8 +12,10 @@ def point(removed, query, guard=1.0, kept=(), by=CAUSES):
     return CurvePoint(by, removed, tuple(Fit({}, q, guard, tuple(kept)) for q in shares))
 
 
-def rule(nothing=None, least=0.98, least_kept=(), failures=0.5, margin=0.0):
-    return Rule(least, least_kept, failures, nothing or point(0, [0.2, 0.2], by=NOTHING), margin)
+def rule(nothing=None, least=None, least_kept=(), failures=0.5, costs=1.0):
+    names = tuple(f"keep[{i}]" for i in range(len(least_kept)))
+    limits = Limits(least, None, tuple(least_kept), names)
+    return Rule(Objective(failures, costs), limits, nothing or point(0, [0.2, 0.2], by=NOTHING))
 
 
 def kinds_of_points(result):

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
-
-import pytest
 
 import amends
 from amends.algorithm import choose
-from amends.algorithm.choose import Chooser
 from amends.algorithm.curve import CAUSES, LEARNED, NOTHING, NOTHING_LEARNED, RANDOM, Rule
+from amends.algorithm.objective import Objective
 from amends.data import split
 from amends.errors import NotConverged
 from tests.algorithm.points import kinds_of_points
 from tests.worlds import TRAIN, cheaply, same_weights
-
-
-def test_the_margin_is_half_a_standard_error_of_the_guards_share():
-    for least, number, expected in ((0.9, 100, 0.015), (0.9, 400, 0.0075), (1.0, 100, 0.0), (-0.01, 100, 0.0)):
-        assert Chooser._margin(SimpleNamespace(guard=range(number)), least) == pytest.approx(expected)
-    assert Chooser._margin(SimpleNamespace(guard=None), 0.9) == 0.0
 
 
 def choosing(monkeypatch, usual, *others):
@@ -44,11 +35,15 @@ def test_the_way_to_forget_is_the_one_that_fixes_most(planted, result, monkeypat
 
 
 def test_a_way_that_breaks_what_worked_is_not_taken(planted, result, monkeypatch):
-    """It learns the failures by heart, so that more is right as a whole, and less than may be of the rest."""
-    works = amends.methods.fine_tune(epochs=10)
-    choosing(monkeypatch, works, amends.methods.fine_tune(rate=3e-3, epochs=60, learn=True))
-    made = amends.repair(*planted[:4], **cheaply(result, learn=False))
-    assert same_weights(made.model, amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=works)).model)
+    """It learns the failures by heart, so that more is right as a whole. Where broken examples cost more, or there is a
+    floor, that is no gain."""
+    works, by_heart = amends.methods.fine_tune(epochs=10), amends.methods.fine_tune(rate=3e-3, epochs=60, learn=True)
+    for careful in ({"broken_costs": 10.0}, {"floor": 0.01}):
+        options = cheaply(result, learn=False, **careful)
+        plain = amends.repair(*planted[:4], **options, treat_with=works)
+        choosing(monkeypatch, works, by_heart)
+        assert same_weights(amends.repair(*planted[:4], **options).model, plain.model)
+        monkeypatch.undo()
 
 
 def test_what_was_fitted_to_choose_how_is_not_fitted_again(planted, result, monkeypatch):
@@ -92,14 +87,12 @@ def test_learning_where_nobody_said_so_must_be_safe(planted, result, monkeypatch
     assert LEARNED in kinds_of_points(amends.repair(*planted[:4], **cheaply(result, learn=True)))
 
 
-def test_learning_where_nobody_said_so_must_do_as_much_as_forgetting_within_noise(planted, result, monkeypatch):
-    """The noise is a standard error of a share of the query, as the failures weigh in the whole."""
+def test_learning_where_nobody_said_so_must_do_as_much_as_forgetting_within_an_error(planted, result, monkeypatch):
     monkeypatch.setattr(Rule, "safe", lambda self, point: True)
-    failures, right_ones = (len(given[1]) for given in planted[2:4])
-    query = result.metrics["query"]["n"]
-    noise = 0.5 / query**0.5 * failures / (failures + right_ones)
-    for lead, expected in ((0.9 * noise, True), (1.1 * noise, False), (-1.0, True)):
-        monkeypatch.setattr(Rule, "overall", lambda self, p, lead=lead: lead * (p.by == CAUSES) + float(p.removed > 0))
+    monkeypatch.setattr(Objective, "error", lambda self, *_: 0.01)
+    for lead, expected in ((0.009, True), (0.011, False), (-1.0, True)):
+        monkeypatch.setattr(Rule, "worth", lambda self, p, lead=lead: (
+            lead * (getattr(p, "by", CAUSES) == CAUSES) + float(getattr(p, "removed", 1) > 0)))  # fmt: skip
         repair = amends.repair(*planted[:4], **cheaply(result))
         assert (LEARNED in kinds_of_points(repair)) is expected
 

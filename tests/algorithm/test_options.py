@@ -24,7 +24,7 @@ def test_a_set_to_keep_may_be_asked_to_be_right_to_a_share(planted, result):
     options = cheaply(result, treat_with=amends.methods.fine_tune(epochs=10), learn=False)
     repair = amends.repair(net, train, failures, (x, y), keep={"zeros": amends.Keep(zeros, 0.5)}, **options)
     assert repair.verdict == "repaired"
-    assert repair.rounds[0].floors.keep == (0.5,)
+    assert repair.rounds[0].limits.keep == (0.5,)
     wrong = zeros[0], (zeros[1] + 1) % 10
     repair = amends.repair(net, train, failures, (x, y), keep={"never": amends.Keep(wrong, 0.5)}, **options)
     assert repair.metrics["reason"] == "accuracy on keep['never'] would be 0.000, below 0.500"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import amends
-from amends.algorithm import rounds
+from amends.algorithm import judgement
 from amends.algorithm.curve import LEARNED, Rule
 from amends.algorithm.rounds import suspects_of
 from amends.evaluation.predictions import right
@@ -33,13 +33,13 @@ def test_real_failures_are_not_called_wrong(result):
 
 def test_what_was_learned_in_vain_is_given_up_for_what_was_only_forgotten(planted, result, monkeypatch):
     """Unless somebody asked for it: then it is no repair."""
-    judging = rounds.verdict_of
+    judging = judgement.verdict_of
     monkeypatch.setattr(
-        rounds, "verdict_of", lambda m, f, final, *rest: ("not repaired", "no") if final.by == LEARNED
-        else judging(m, f, final, *rest),
+        judgement, "verdict_of", lambda m, o, held, final, *rest: ("not repaired", "no") if final.by == LEARNED
+        else judging(m, o, held, final, *rest),
     )  # fmt: skip
     monkeypatch.setattr(Rule, "safe", lambda self, point: True)
-    monkeypatch.setattr(Rule, "overall", lambda self, p: float(p.by == LEARNED and p.removed > 0))
+    monkeypatch.setattr(Rule, "worth", lambda self, p: float(getattr(p, "by", "") == LEARNED and p.removed > 0))
     asked = amends.repair(*planted[:4], **cheaply(result, learn=True))
     assert asked.verdict == "not repaired"
     assert same_weights(asked.model, planted[0])
@@ -87,11 +87,11 @@ def test_what_several_rounds_lose_does_not_add_up(planted, floor):
     repair = amends.repair(*planted[:4], group_by=amends.Groups(labels, several), floor=floor, **options)
     assert len(repair.metrics["rounds"]) == len(several) > 2
     assert repair.metrics["remaining"]["after"] >= 1 - floor
-    floors = {(r.floors.guard, r.floors.judge) for r in repair.rounds}
-    assert floors == {(1 - floor, 1 - floor)}
+    limits = {(r.limits.guard, r.limits.judge) for r in repair.rounds}
+    assert limits == {(1 - floor, 1 - floor)}
 
 
-@pytest.mark.parametrize(("fixed", "others", "verdict"), [(2, 6, "not repaired"), (3, 6, "partly repaired"),
+@pytest.mark.parametrize(("fixed", "others", "verdict"), [(4, 6, "not repaired"), (5, 6, "partly repaired"),
                                                         (6, 2, "repaired")])  # fmt: skip
 def test_what_an_earlier_round_fixed_must_be_beyond_chance(result, fixed, others, verdict):
     data, nothing = result.given["failures"], result.rounds[0].points[0].theta
@@ -107,7 +107,7 @@ def test_what_an_earlier_round_fixed_must_be_beyond_chance(result, fixed, others
     if verdict == "not repaired":
         assert told.reason == "no more"
     else:
-        assert told.p_value == 2 / 2**fixed
+        assert told.p_value == pytest.approx(1 / 2**fixed)
         assert "right since the repair of a" in told.reason
     gone_on = replace(second, after=nothing).since([first], split.sets(result.given))
     assert gone_on.verdict == "not repaired", "a control does as well"

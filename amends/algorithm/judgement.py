@@ -1,0 +1,79 @@
+"""From what was chosen to what is handed back: the verdict, and another size where that would fix clearly more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from amends.algorithm.choose import Choice
+from amends.algorithm.curve import CAUSES, CurvePoint, Limits
+from amends.algorithm.objective import Objective
+from amends.algorithm.sets import Outcome, Sets
+from amends.algorithm.verdict import NOT, Against, verdict_of
+
+CLEARLY = 2.0  # standard errors of the accuracy on the failures by which an offer must be better
+
+
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """What is handed back, as judged; the model as it was where `final` is None."""
+
+    final: CurvePoint | None
+    outcome: Outcome
+    verdict: str
+    reason: str
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """Gives the verdict on a choice, from points that have been judged."""
+
+    points: list[CurvePoint]
+    sets: Sets
+    objective: Objective
+    limits: Limits
+
+    def __call__(self, choice: Choice) -> Ending:
+        """Where it is no repair, the model is as it was."""
+        unchanged = self.sets.outcome(self.sets.query.network.params)
+        final = None if choice.final is None else self.points[choice.final]
+        outcome = unchanged if final is None else final.fits[0].outcome or unchanged
+        against = [Against(self.points[i], self.points[j], self.objective) for i, j in choice.against]
+        verdict, reason = verdict_of(
+            outcome.summary, self.objective, self.limits, final, against, choice.tried, choice.safe
+        )  # fmt: skip
+        p_value = max((a.p_value for a in against if a.control.by != CAUSES), default=1.0)
+        if verdict == NOT:
+            return Ending(None, unchanged, verdict, reason, p_value)
+        return Ending(final, outcome, verdict, reason, p_value)
+
+    def offer(self, ended: Ending) -> str:
+        """The size that fixes most, if that is clearly more than what is handed back and costs more of what worked;
+        with the floor or the cost that would allow it."""
+        failures, rest, on = ended.outcome.judging.summary, ended.outcome.remaining, self.sets.judged_on
+        if rest is None or not len(rest) or not failures["n"]:
+            return ""
+        now, error = failures["after"], Objective(1.0).error((failures["after"], failures["n"]), (None, 0))
+        before, works = rest.summary["before"], rest.summary["after"]
+        tried = [(getattr(p, on) or 0.0, p.remaining or 0.0, p.removed) for p in self.points if p.by == CAUSES]
+        more = [one for one in tried if one[0] > now + CLEARLY * error and one[1] < works]
+        if not more:
+            return ""
+        fixed, left, removed = max(more)
+        share = self.objective.failures
+        cost = share * (fixed - now) / ((1 - share) * (works - left))  # at which both are worth the same
+        forbidden = self.limits.judge is not None and left < self.limits.judge
+        allowed = (
+            f"floor={ceil(100 * (before - left)) / 100:g}" if forbidden else f"broken_costs={floor_to_two(cost):g}"
+        )
+        return (
+            f"removing {removed} would take accuracy on the {on} failures to {fixed:.3f} and on what worked to "
+            f"{left:.3f}; {allowed} allows it"
+        )
+
+
+def floor_to_two(cost: float) -> float:
+    """Two digits, rounded down, so that the cost stays below the one at which both are worth the same."""
+    digits = 10.0 ** (1 - floor(log10(cost)))
+    return floor(cost * digits) / digits
