@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from amends.algorithm.choose import Chooser
-from amends.algorithm.curve import CAUSES, LEARNED, CurvePoint, Limits, share, with_outcomes
+from amends.algorithm.curve import (
+    LEARNED,
+    NOTHING,
+    NOTHING_LEARNED,
+    RANDOM,
+    CurvePoint,
+    Limits,
+    share,
+    with_outcomes,
+)
 from amends.algorithm.identify import Identified, Influence, identified
 from amends.algorithm.judgement import Judgement
 from amends.algorithm.objective import Objective
@@ -144,9 +153,11 @@ class Plan:
         if ended.verdict == NOT and choice.forgetting is not None:
             forgot = judged(choice.forgetting)
             if forgot.verdict != NOT:
-                why = f"{forgot.reason}; to learn from the failures too was given up: {ended.reason}"
+                why = f"{forgot.reason}; learning from the failures too was tried, but {ended.reason}"
                 choice, ended = choice.forgetting, replace(forgot, reason=why)
         final = ended.final
+        learned = final is not None and (self.method.learn or final.by == LEARNED)
+        controls = (NOTHING, RANDOM, NOTHING_LEARNED) if learned else (NOTHING, RANDOM)
         return Round(
             search=search,
             points=points,
@@ -156,8 +167,8 @@ class Plan:
             verdict=ended.verdict,
             reason=ended.reason,
             p_value=ended.p_value,
-            learned=final is not None and (self.method.learn or final.by == LEARNED),
-            controls={p.by: p.row() for p in points if p.by not in (CAUSES, LEARNED) and p.removed in choice.controls},
+            learned=learned,
+            controls={p.by: p.row() for p in points if p.by in controls and p.removed in choice.controls},
             fixed=(0 if final is None else ended.outcome.judging.fixed, len(sets.judging)),
             offer=judged.offer(ended),
             outcome=ended.outcome,

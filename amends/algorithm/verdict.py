@@ -91,7 +91,7 @@ def verdict_of(
         removed = f"removed: {pair.control.by}"
         if pair.control.by == CAUSES:
             if pair.gain <= 0:
-                return NOT, "learning from the failures as well gains nothing"
+                return NOT, "it gains nothing"
             continue
         if pair.gain <= 0:
             return NOT, f"a control does as well ({removed}): {UNEXPLAINED}"

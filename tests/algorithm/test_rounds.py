@@ -45,7 +45,7 @@ def test_what_was_learned_in_vain_is_given_up_for_what_was_only_forgotten(plante
     assert same_weights(asked.model, planted[0])
     repair, only = (amends.repair(*planted[:4], **cheaply(result, learn=learn)) for learn in (None, False))
     assert LEARNED in kinds_of_points(repair)
-    assert repair.metrics["reason"] == f"{only.metrics['reason']}; to learn from the failures too was given up: no"
+    assert repair.metrics["reason"] == f"{only.metrics['reason']}; learning from the failures too was tried, but no"
     assert repair.verdict == only.verdict != "not repaired"
     assert repair.metrics["learned"] is False
     assert same_weights(repair.model, only.model)

@@ -201,7 +201,7 @@ def test_a_round_is_read_back_as_it_was(problem, tmp_path):
         checkpoint.add_round(ended, tmp_path, 0)
         (read,), known = checkpoint.read_stages(problem, tmp_path)
     assert known is None
-    assert (read.row(), read.floors, read.controls) == (ended.row(), ended.floors, ended.controls)
+    assert (read.row(), read.limits, read.controls) == (ended.row(), ended.limits, ended.controls)
     assert np.array_equal(read.removed, ended.removed)
     assert all(torch.equal(v, ended.after[k]) for k, v in read.after.items())
     assert read.points[0].row() == ended.points[0].row()

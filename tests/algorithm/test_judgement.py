@@ -1,0 +1,67 @@
+"""Another size, offered where it would fix clearly more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Limits
+from amends.algorithm.judgement import Judgement, floor_to_two
+from amends.algorithm.objective import Objective
+from amends.evaluation.statistics import BeforeAfter
+
+
+def point(removed, holdout, remaining, by=CAUSES):
+    return CurvePoint(by, removed, (Fit({}, holdout, remaining, (), holdout, remaining),))
+
+
+def pair(before, after, n=100):
+    """So many of a hundred right."""
+    return BeforeAfter(np.arange(n) < before, np.arange(n) < after)
+
+
+def offer(*points, failures=40, works=99, limits=None):
+    """Of a repair that leaves so many of a hundred failures, and of what worked, right."""
+    outcome = SimpleNamespace(judging=pair(0, failures), remaining=pair(100, works))
+    sets = SimpleNamespace(judged_on="holdout")
+    judged = Judgement(list(points), sets, Objective(0.5), limits or Limits())
+    return judged.offer(SimpleNamespace(outcome=outcome))
+
+
+def test_what_fixes_clearly_more_is_offered_with_the_cost_that_allows_it():
+    """A fifth more of the failures, .29 more of what worked: worth it below a cost of .69."""
+    said = offer(point(0, 0.1, 1.0, NOTHING), point(10, 0.4, 0.99), point(30, 0.6, 0.7))
+    assert said == (
+        "removing 30 would take accuracy on the holdout failures to 0.600 and on what worked to 0.700; "
+        "broken_costs=0.68 allows it"
+    )
+    worth = Objective(0.5, 0.68)
+    assert worth.worth(0.6, 0.7) > worth.worth(0.4, 0.99)
+
+
+def test_a_little_more_is_no_offer():
+    """The standard error of .4 of a hundred is .049."""
+    assert offer(point(30, 0.49, 0.7)) == ""
+    assert offer(point(30, 0.5, 0.7)) != ""
+
+
+def test_what_costs_nothing_more_would_have_been_chosen():
+    assert offer(point(30, 0.9, 0.99), point(40, 0.9, 1.0)) == ""
+
+
+def test_a_floor_that_forbids_it_is_named():
+    assert offer(point(30, 0.8, 0.931), limits=Limits(0.95, 0.95)).endswith("floor=0.07 allows it")
+
+
+def test_without_right_examples_there_is_no_cost():
+    outcome = SimpleNamespace(judging=pair(0, 40), remaining=None)
+    judged = Judgement([point(30, 0.9, None)], SimpleNamespace(judged_on="holdout"), Objective(1.0), Limits())
+    assert judged.offer(SimpleNamespace(outcome=outcome)) == ""
+
+
+@pytest.mark.parametrize(("cost", "shown"), [(0.6897, 0.68), (1.999, 1.9), (12.3, 12.0), (0.00457, 0.0045)])
+def test_a_cost_is_shown_in_two_digits_and_never_above(cost, shown):
+    assert floor_to_two(cost) == pytest.approx(shown)
+    assert floor_to_two(cost) <= cost
