@@ -23,6 +23,8 @@ from worlds import outputs
 import amends
 from amends.evaluation.rankings import average_precision
 
+FIGURES = ("precision", "before", "nothing", "without_wrong", "repaired")
+
 
 class Row(NamedTuple):
     """One repair."""
@@ -76,9 +78,8 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for setting in args.settings:
         mine = [row for (_, name, _), row in zip(todo, rows, strict=True) if name == setting]
-        figures = " | ".join(
-            f"{np.mean(values):.3f} ± {np.std(values):.3f}" for values in ([row[k] for row in mine] for k in range(5))
-        )
+        columns = [[getattr(row, name) for row in mine] for name in FIGURES]
+        figures = " | ".join(f"{np.mean(column):.3f} ± {np.std(column):.3f}" for column in columns)
         print(f"| {setting} | {figures} | {sum(row.verdict == 'not repaired' for row in mine)} of {len(mine)} |")
 
 

@@ -38,6 +38,7 @@ from amends.posteriors import Ensemble, Posterior
 from amends.progress import Progress
 
 SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
+TENTH = 2  # the place among the sizes of the one with which the way to forget is chosen
 REFITS = 3  # of every point of the curve, where a treatment has random numbers
 KEPT = 0.01  # what a set to keep may lose, where the user does not say
 BESIDE = 2  # right examples learned with the failures, at most, as a multiple of D
@@ -202,7 +203,7 @@ class Chooser:
         if not counts:
             return self.method, {}
         self.progress.say("trying how to forget")
-        nothing, size = self._once(self.method, 0), counts[min(2, len(counts) - 1)]
+        nothing, size = self._once(self.method, 0), counts[min(TENTH, len(counts) - 1)]
         rule, usual = self._rule(nothing), self._once(self.method, size)
         guards = 0 if self.guard is None else len(self.guard)
         error = self.objective.error((usual.query, len(self.influence.failures)), (usual.guard, guards))

@@ -17,7 +17,7 @@ from amends.evidence.params import Params, count
 CAUSES, RANDOM, NOTHING = "causes", "random", "nothing"
 LEARNED, NOTHING_LEARNED = "causes, failures learned", "nothing, failures learned"
 ROUNDING = 1e-9  # a share exactly at its floor is not below it
-SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)  # of D, tried in turn; docs/default.md and docs/how-to/gpu.md state them
 PATIENCE = 2  # sizes in a row that are no good before larger ones are given up
 PARKED = 5_000_000  # parameters from which a fit waits in main memory
 

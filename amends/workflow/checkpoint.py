@@ -25,7 +25,7 @@ from amends.runs.disk import add_to_folder
 T = TypeVar("T")
 SEARCH, ROUNDS = "identified", "rounds"  # folders: of a repair of one group; of several, with one folder a round
 
-SHARES = ("query", "guard", "kept", "holdout", "remaining")  # of a fit: its accuracies
+ACCURACIES = ("query", "guard", "kept", "holdout", "remaining")  # of a fit: its accuracies
 
 
 def stage_folder(rounds: int, number: int) -> Path:
@@ -69,7 +69,7 @@ def add_round(ended: Round, run: Path, number: int) -> None:
         said = {
             **ended.row(), "removed": ended.removed.tolist(), "controls": ended.controls,
             "limits": asdict(ended.limits),
-            "control": [{k: getattr(fit, k) for k in SHARES} for fit in ended.points[0].fits],
+            "control": [{k: getattr(fit, k) for k in ACCURACIES} for fit in ended.points[0].fits],
         }  # fmt: skip
         (folder / "round.json").write_text(_json(said), encoding="utf-8")
         _weights(ended.after, folder / "weights.safetensors")
