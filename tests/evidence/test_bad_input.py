@@ -99,7 +99,7 @@ CASES = {
     "anchor without remaining": (
         lambda: amends.identify(model(), data(), data(3), method=amends.methods.functional()), "pass remaining"),
     "batch of nothing": (lambda: amends.identify(model(), data(), data(3), batch_size=0), "batch_size is 0"),
-    "one failure": (lambda: amends.repair(model(), data(), data(1)), "there is 1 failure"),
+    "one failure": (lambda: amends.repair(model(), data(), data(1)), "there is only 1 failure"),
     "holdout of all": (lambda: amends.repair(model(), data(), data(4), holdout=1.0), "holdout is 1.0"),
     "groups of another set": (lambda: amends.repair(model(), data(), data(4), group_by=[1]), "group_by has shape"),
     "mask of zeros and ones": (
