@@ -15,8 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.cli.test_cli import DONE
-from tests.projects import amends
+from tests.projects import DONE, amends
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
