@@ -1,6 +1,6 @@
 """Examples: a file, a folder or what the caller passes comes in; examples with stable ids go out."""
 
-from amends.data.corruptions import flip_labels
+from amends.data.corruptions import flip_labels, gaussian_noise, poison, salt_and_pepper
 from amends.data.digits import digits
 from amends.data.examples import Examples, Inputs, examples
 from amends.data.failures import select
@@ -9,4 +9,7 @@ from amends.data.records import Records
 from amends.data.splits import split
 from amends.data.views import views
 
-__all__ = ["Examples", "Inputs", "Records", "digits", "examples", "flip_labels", "read", "select", "split", "views"]
+__all__ = [
+    "Examples", "Inputs", "Records", "digits", "examples", "flip_labels", "gaussian_noise", "poison", "read",
+    "salt_and_pepper", "select", "split", "views",
+]  # fmt: skip
