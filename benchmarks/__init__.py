@@ -1,0 +1,1 @@
+"""amends beside its peers and beside the floor. Every script here also runs by its path."""

@@ -1,0 +1,110 @@
+"""Figures from rows: curves with bands over seeds, images in a grid; one colour for each method everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.running import Row
+
+STYLE = {  # what a method is called, and its colour
+    "ewc_as_printed": ("EWC-influence, as printed", "#d62728"),
+    "ewc": ("EWC-influence, at its optimum", "#ff7f0e"),
+    "linear, gd": ("linear influence, GD", "#1f77b4"),
+    "linear, sa": ("linear influence, SA", "#17becf"),
+    "sgd_influence": ("SGD-influence", "#2ca02c"),
+    "default": ("amends' default", "#9467bd"),
+    "random": ("random", "#7f7f7f"),
+    "oracle": ("oracle", "#000000"),
+}
+MORE = ("#8c564b", "#e377c2", "#bcbd22", "#393b79", "#637939", "#8c6d31", "#843c39", "#7b4173", "#3182bd", "#e6550d",
+        "#31a354", "#756bb1", "#636363", "#9c9ede", "#cedb9c", "#e7ba52", "#e7969c", "#de9ed6")  # fmt: skip
+
+
+def style(method: str) -> tuple[str, str]:
+    if method in STYLE:
+        return STYLE[method]
+    from experiments.rankings import EVERY
+
+    others = [name for name in EVERY if name not in STYLE]
+    return method, MORE[others.index(method) % len(MORE)] if method in others else "#000000"
+
+
+def over_seeds(rows: Iterable[Row], method: str, measure: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Every k there is, in order, with mean and standard deviation over the seeds."""
+    at: dict[float, list[float]] = {}
+    for row in rows:
+        if (row.method, row.measure) == (method, measure):
+            at.setdefault(row.k, []).append(row.value)
+    ks = sorted(at)
+    return np.array(ks), np.array([np.mean(at[k]) for k in ks]), np.array([np.std(at[k]) for k in ks])
+
+
+def methods_of(rows: list[Row], measure: str) -> list[str]:
+    """Those with this measure, in the order they were made."""
+    return list(dict.fromkeys(row.method for row in rows if row.measure == measure))
+
+
+def curves(ax: Any, rows: list[Row], measure: str, marker: str = "", skip: tuple[str, ...] = ()) -> None:
+    """A line for each method, with a band of a standard deviation to either side."""
+    for method in methods_of(rows, measure):
+        k, mean, deviation = over_seeds(rows, method, measure)
+        if method in skip or len(k) < 2:
+            continue
+        name, colour = style(method)
+        dashes = ":" if method in ("random", "oracle") else "-"
+        ax.plot(k, mean, dashes, color=colour, label=name, marker=marker, markersize=4, linewidth=1.6)
+        ax.fill_between(k, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
+
+
+def level(ax: Any, rows: list[Row], method: str, measure: str, label: str, dashes: str = "--") -> None:
+    """A line across, for something that does not depend on k."""
+    _, mean, _ = over_seeds(rows, method, measure)
+    if len(mean):
+        ax.axhline(mean[-1], color="#000000", linestyle=dashes, linewidth=1, label=label)
+
+
+def axes_of(width: float, height: float, columns: int, rows: int = 1) -> tuple[Figure, np.ndarray]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, np.atleast_1d(figure.subplots(rows, columns))
+
+
+def labelled(ax: Any, title: str, x: str, y: str) -> None:
+    ax.set_title(title, fontsize=11)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.grid(alpha=0.25)
+
+
+def legend(figure: Figure, *axes: Any) -> None:
+    """One for all axes, below them."""
+    known: dict[str, Any] = {}
+    for ax in axes:
+        for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            known.setdefault(name, line)
+    figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=5, fontsize=9, frameon=False)
+
+
+def images(ax: Any, stored: np.ndarray, title: str, across: int = 8, frames: np.ndarray | None = None) -> None:
+    """Images [N, C, H, W] side by side, those that `frames` names in a red frame."""
+    n, channels, high, wide = stored.shape
+    gap, down = max(2, high // 14), -(-n // across)
+    sheet = np.full((down * (high + gap) + gap, across * (wide + gap) + gap, 3), 255, np.uint8)
+    for i, image in enumerate(stored):
+        top, left = gap + i // across * (high + gap), gap + i % across * (wide + gap)
+        if frames is not None and frames[i]:
+            sheet[top - gap : top + high + gap, left - gap : left + wide + gap] = (214, 39, 40)
+        sheet[top : top + high, left : left + wide] = np.broadcast_to(np.moveaxis(image, 0, 2), (high, wide, 3))
+    ax.imshow(sheet)
+    ax.set_title(title, fontsize=11)
+    ax.set_axis_off()
+
+
+def saved(figure: Figure, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    return path

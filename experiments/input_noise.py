@@ -1,0 +1,109 @@
+"""Fig. 4, for either kind of damaged input: whether it is found, and what removing the causes repairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from experiments.protocol import Case, Damaged, Start, failed, fine_tuned, outputs, trained
+from experiments.rankings import GivenUp, found, ranked
+from experiments.running import Plan, Row, Rows
+
+SHOWN = 16
+NOTHING, REFERENCE, AGAIN = "nothing removed", "every damaged one removed", "trained again without them"
+
+
+def one_seed(plan: Plan, seed: int, rows: Rows, damage: Callable[[Start], Damaged]) -> None:
+    """Rows ii to iv of the figure for every method, beside three references."""
+    todo = rows.missing(["base", NOTHING, REFERENCE, AGAIN, *plan.methods])
+    if not todo:
+        return
+    case = failed(damage(plan.start(seed)), plan.start(seed).about.noisy)
+    at = np.flatnonzero(case.wrong)
+    for name in todo:
+        if name == "base":
+            rows.add(name, about(case))
+            rows.pictures(damaged=case.data.images[at[:SHOWN]])
+        elif name == NOTHING:
+            rows.add(name, after(case, np.zeros(0, dtype=int)))
+        elif name == REFERENCE:
+            rows.add(name, after(case, at))
+        elif name == AGAIN:
+            rows.add(name, [(len(at), measure, value) for measure, value in without(case).items()])
+        else:
+            one_method(plan, case, name, rows)
+
+
+def about(case: Case) -> list[tuple[float, str, float]]:
+    x, y = case.train
+    fitted = (outputs(case.net, x).argmax(1) == y).cpu().numpy()
+    sizes = [(0, f"size of {name}", len(part[1])) for name, part in case.sets.items()]
+    return [(0, "accuracy", case.accuracy), (0, "damaged", int(case.wrong.sum())),
+            (0, "label changed", int((case.data.train[1] != case.data.true).sum())),
+            (0, "fitted, damaged", float(fitted[case.wrong].mean())),
+            (0, "fitted, others", float(fitted[~case.wrong].mean())), *sizes]  # fmt: skip
+
+
+def one_method(plan: Plan, case: Case, name: str, rows: Rows) -> None:
+    try:
+        scores, seconds = ranked(case, name)
+    except GivenUp as why:
+        rows.give_up(name, why)
+        return
+    order = np.argsort(-scores, kind="stable")
+    inside = np.isin(case.data.true[order], case.about.noisy)
+    made = [(0, "seconds", seconds), *found(case, scores)]
+    made += [(k, "of the noisy classes", float(inside[:k].mean())) for k in (SHOWN, *plan.removed)]
+    if name != "oracle":  # whose first k are some of the damaged, in no order
+        for k in plan.removed:
+            made += after(case, order[:k])
+    rows.pictures(
+        **{f"{name}, most": case.data.images[order[:SHOWN]], f"{name}, most damaged": case.wrong[order[:SHOWN]]}
+    )
+    rows.add(name, made)
+
+
+def after(case: Case, causes: np.ndarray) -> list[tuple[float, str, float]]:
+    """What the network gets right once it went on training without them."""
+    model = fine_tuned(case, causes)
+    return [(len(causes), measure, value) for measure, value in case.accuracies(model).items()]
+
+
+def without(case: Case) -> dict[str, float]:
+    """What a network gets right that never saw the damaged examples."""
+    data, kept = case.data, ~case.wrong
+    clean = Damaged(data.start, f"{data.kind}_less", (data.train[0][kept], data.train[1][kept]), case.wrong[kept],
+                    data.images[kept], data.true[kept], data.test)  # fmt: skip
+    return case.accuracies(trained(clean, data.start.seed)[0])
+
+
+def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
+    """Rows i to iv of the figure, and the most harmful examples."""
+    from experiments.figures import axes_of, curves, images, labelled, legend, level, saved
+
+    stored = dict(np.load(plan.folder / f"seed_{rows[0].seed}.npz"))
+    figure, axes = axes_of(15, 4.6, 4)
+    images(axes[0], stored["damaged"], f"i. {damage}, {plan.on}", across=4)
+    curves(axes[1], rows, "damaged")
+    labelled(axes[1], "ii. damaged ones among the first k", "k, most harmful first", "share of the first k")
+    for ax, measure, title in (
+        (axes[2], "holdout", "iii. failures never shown"),
+        (axes[3], "remaining", "iv. what worked"),
+    ):
+        curves(ax, rows, measure, marker="o")
+        level(ax, rows, REFERENCE, measure, "every damaged one removed")
+        level(ax, rows, NOTHING, measure, "nothing removed", ":")
+        labelled(ax, title, "causes removed, then fine-tuned", "accuracy")
+    legend(figure, *axes[1:])
+    made = [saved(figure, plan.folder / "figure.png")]
+    shown = [name for name in ("ewc_as_printed", "ewc", "default") if f"{name}, most" in stored]
+    if shown:
+        from experiments.figures import style
+
+        figure, axes = axes_of(4.6 * len(shown), 2.2, len(shown))
+        for ax, name in zip(axes, shown, strict=True):
+            images(ax, stored[f"{name}, most"], f"most harmful: {style(name)[0]}", 8, stored[f"{name}, most damaged"])
+        made.append(saved(figure, plan.folder / "most_harmful.png"))
+    return made

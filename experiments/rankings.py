@@ -1,0 +1,114 @@
+"""The methods that rank training examples, by the names that rows and figures have."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from amends import methods
+from amends.algorithm.identify import identify
+from amends.curvature import GGN, Diagonal, Empirical, Part
+from amends.errors import BadInput, NonFinite, NotConverged, OutOfMemory, nearest
+from amends.evaluation.rankings import average_precision
+from amends.methods import named
+from amends.methods.library.default import CURVED
+from amends.methods.table import names
+from amends.remember import Laplace
+from experiments.protocol import Case, batch_size, timed
+
+PATIENCE = 120  # seconds a method may take with a large network before it is given up
+
+
+class GivenUp(Exception):
+    """A method that takes too long, or cannot rank here."""
+
+
+def of_a_part(case: Case, method: Any, kind: Any) -> Any:
+    """With the diagonal of 4,000 examples of D where the network is large, as the default does."""
+    return method._replace(remember=Laplace(Part(Diagonal(kind), CURVED))) if case.about.large else method
+
+
+PAPER: dict[str, Callable[[Case], Any]] = {
+    "ewc_as_printed": lambda c: of_a_part(c, methods.ewc_as_printed(), Empirical()),
+    "ewc": lambda c: of_a_part(c, methods.ewc(), GGN()),
+    "linear, gd": lambda c: methods.linear(methods.gd()),
+    "linear, sa": lambda c: methods.linear(methods.sa()),
+    "sgd_influence": lambda c: methods.sgd_influence(c.trace),
+}
+OURS: dict[str, Callable[[Case], Any]] = {"default": lambda c: methods.default()}
+CONTROLS: dict[str, Callable[[Case], Any]] = {
+    "random": lambda c: methods.random(c.data.start.seed),
+    "oracle": lambda c: methods.oracle(c.wrong),
+}
+TRACED: dict[str, Callable[[Case], Any]] = {
+    "tracin": lambda c: methods.tracin(c.trace),
+    "linear, cg": lambda c: methods.linear(methods.cg()),
+    "linear, kronecker": lambda c: methods.linear(methods.kronecker()),
+}
+KNOWN = PAPER | OURS | CONTROLS | TRACED
+OTHERS: dict[str, Callable[[Case], Any]] = {
+    name: lambda c, name=name: named(name) for name in names("identify") if name not in {*KNOWN, "linear"}
+}
+EVERY = PAPER | OURS | TRACED | OTHERS | CONTROLS
+USUAL = (*PAPER, *OURS, *CONTROLS)
+
+
+def chosen(asked: tuple[str, ...]) -> tuple[str, ...]:
+    """The methods asked for: those of the paper, ours and the controls where none is, all of them where `all` is."""
+    if asked == ("all",):
+        return tuple(EVERY)
+    for name in asked:
+        if name not in EVERY:
+            raise BadInput(f"no method {name!r}; --methods; {nearest(name, EVERY)}")
+    return asked or USUAL
+
+
+def ranked(case: Case, name: str, query: Any = None) -> tuple[np.ndarray, float]:
+    """The scores a method gives D, and the seconds it took; with other failures than the query where they are given."""
+    shown = case.sets["query"] if query is None else query
+    if not len(shown[1]):
+        raise GivenUp("the network fails on nothing there")
+    with patient(PATIENCE if case.about.large else None):
+        try:
+            influence, seconds = timed(
+                lambda: identify(
+                    case.net, case.train, shown, case.sets["guard"], method=EVERY[name](case),
+                    batch_size=batch_size(case), progress=False,
+                )
+            )  # fmt: skip
+        except (NotConverged, NonFinite, OutOfMemory, BadInput) as error:
+            raise GivenUp(str(error)) from error
+    return influence.scores, seconds
+
+
+def found(case: Case, scores: np.ndarray, points: int = 40) -> list[tuple[int, str, float]]:
+    """Rows: how many of the first k are damaged, as a share of k, and the average precision."""
+    hits = np.cumsum(case.wrong[np.argsort(-scores, kind="stable")])
+    at = np.unique(np.linspace(1, len(hits), points + 1).round().astype(int)[1:])
+    at = np.unique([*at, *np.linspace(1, at[0], 8).round().astype(int), *case.about.sizes])
+    shares = [(int(k), "damaged", float(hits[k - 1] / k)) for k in at]
+    return [*shares, (0, "average precision", average_precision(scores, case.wrong))]
+
+
+@contextmanager
+def patient(seconds: int | None) -> Iterator[None]:
+    """GivenUp once so many seconds have passed; where a clock can ring at all."""
+    if seconds is None or threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def late(number: int, frame: Any) -> None:
+        raise GivenUp(f"more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

