@@ -91,7 +91,7 @@ def legend(figure: Figure, *axes: Any) -> None:
 
 def images(ax: Any, stored: np.ndarray, title: str, across: int = 8, frames: np.ndarray | None = None) -> None:
     """Images [N, C, H, W] side by side, those that `frames` names in a red frame."""
-    n, channels, high, wide = stored.shape
+    n, _, high, wide = stored.shape
     gap, down = max(2, high // 14), -(-n // across)
     sheet = np.full((down * (high + gap) + gap, across * (wide + gap) + gap, 3), 255, np.uint8)
     for i, image in enumerate(stored):
