@@ -11,7 +11,7 @@ import pytest
 import amends
 
 ROOT = Path(amends.__file__).parent.parent
-FOLDERS = ("amends", "benchmarks", "docs", "examples", "tests")
+FOLDERS = ("amends", "benchmarks", "docs", "examples", "experiments", "tests")
 LINES, BRANCHES, PARAMETERS, FILE = 45, 20, 8, 300
 DEFAULT = ("amends/committee/", "amends/algorithm/choose.py", "amends/algorithm/curve.py",
            "amends/algorithm/verdict.py", "amends/algorithm/rounds.py")  # fmt: skip
