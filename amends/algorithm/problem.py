@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from amends.algorithm.decisions import corrected, new_labels
 from amends.algorithm.identify import Identified
 from amends.algorithm.options import Options, alike, alternatives, removal, treatment
 from amends.algorithm.rounds import Plan, Round, Search
@@ -42,9 +43,11 @@ class Problem:
             raise BadInput(
                 "labels of train and of the failures are of two kinds; learn is True; pass one kind, or learn=False"
             )
+        labels = new_labels(asked.remove, train)
+        method, *others = (corrected(m, labels, train) for m in (method, *alternatives(asked.treat_with, seed, train)))
         plan = Plan(
             asked.identify_with, method, learning, remove, asked.floor, float(asked.broken_costs), seed,
-            alternatives(asked.treat_with, seed, train), asked.least,
+            tuple(others), asked.least,
         )  # fmt: skip
         return cls(given, split, tuple(parts), plan)
 

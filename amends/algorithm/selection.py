@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from amends.data.decisions import decided
 from amends.errors import BadInput
 
 
@@ -34,11 +35,9 @@ def positive(scores: np.ndarray) -> np.ndarray:
 
 def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarray:
     """Causes as unique integer positions: from positions, from a boolean mask over train, or from a table of causes,
-    whose ids count where the examples have `names`, and of which what somebody decided to keep stays."""
+    whose ids count where the examples have `names`, and whose decisions are followed."""
     if "index" in getattr(causes, "columns", ()):  # result.causes, or a part of it
-        causes = causes[causes["decision"] != "keep"] if "decision" in causes else causes
-        at = indices(causes["index"].to_numpy(), size) if names is None or "id" not in causes else None
-        return _named(causes["id"].astype(str).tolist(), causes["index"].tolist(), names) if at is None else at
+        return np.unique(places(decided(causes), size, names))
     given = np.asarray(causes.cpu() if hasattr(causes, "cpu") else causes)
     if given.dtype == bool:
         if given.shape != (size,):
@@ -66,17 +65,27 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
     return np.unique(given)
 
 
+def places(table: Any, size: int, names: np.ndarray | None = None) -> np.ndarray:
+    """The position in train of every row of a table of causes."""
+    if names is not None and "id" in table:
+        return _named(table["id"].astype(str).tolist(), table["index"].tolist(), names)
+    at = table["index"].to_numpy()
+    indices(at, size)
+    return at.astype(np.int64)
+
+
 def _named(ids: list[str], places: list[int], names: Any) -> np.ndarray:
     """Where these ids stand, compared as text, for files do not tell 7 from "7"; in their old places, if they are
     still there or the table knows no other ids."""
     known = [str(name) for name in names]
     if all(0 <= at < len(known) and known[at] == name for name, at in zip(ids, places, strict=True)):
-        return np.unique(places).astype(np.int64)
+        return np.array(places, dtype=np.int64)
     times, place = Counter(known), {name: i for i, name in enumerate(known)}
     odd = next((name for name in ids if times[name] != 1), None)
     if odd is not None and ids == [str(at) for at in places]:
-        return indices(np.array(places), len(known))
+        indices(np.array(places), len(known))
+        return np.array(places, dtype=np.int64)
     if odd is not None:
         what = f"{times[odd]} training examples have" if times[odd] else "no training example has"
         raise BadInput(f"{what} the id {odd!r}; causes; give a table made of this set, or positions in it")
-    return np.unique([place[name] for name in ids]).astype(np.int64)
+    return np.array([place[name] for name in ids], dtype=np.int64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from amends.algorithm.decisions import corrected, new_labels
 from amends.algorithm.selection import indices
 from amends.editors import Editor, Guard, Right, Watch, finer, follow, open_ended
 from amends.errors import BadInput, NonFinite
@@ -67,16 +68,18 @@ def treat(
 ) -> nn.Module:
     """A copy of the model that has forgotten the causes.
 
-    `causes` are positions in train, a mask over it, or a table such as `result.causes`. Deletion without an
+    `causes` are positions in train, a mask over it, or a table such as `result.causes`, whose decisions are followed:
+    `remove`, `keep`, or `relabel` with a `new_label`. Deletion without an
     optimum is guarded: it goes no further than `remaining` (or what is kept of train) allows, and if `failures`
     are given it ends where most of them are right. They are learned from only by a method that says so.
     """
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
     data = given["train"]
-    at = indices(causes, len(data), data.examples.names())
+    at, labels = indices(causes, len(data), data.examples.names()), new_labels(causes, data, "causes")
     with Progress.shown(progress) as shown:
         if method is None or isinstance(method, Default):
             method = (method or Default()).treating(whole(seed), len(data))
+        method = corrected(method, labels, data) if isinstance(method, Method) else method
         after = treated(data, at, given.get("failures"), given.get("remaining"), method, shown)
     network = data.network
     if isinstance(after, Ensemble) and after.centre is None:

@@ -13,7 +13,7 @@ from amends.cli.options import HOW_MANY, TREATING, from_keys, one_way, options_o
 @run_argument
 @out_option("Write a new run folder and leave RUN as it is.")
 @from_keys(*HOW_MANY)
-@click.option("--approved", is_flag=True, help="Remove what causes.csv says: decision = remove.")
+@click.option("--approved", is_flag=True, help="Remove and relabel what causes.csv says.")
 @click.option("--ids", type=click.Path(path_type=Path), help="Remove these: a CSV with a column id or index.")
 @from_keys("solver", *TREATING)
 @told

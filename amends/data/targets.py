@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -109,3 +112,22 @@ def _named(values: np.ndarray, raw: Raw, classes: tuple[str, ...]) -> tuple[np.n
         if name not in place:
             raise BadInput(f"label {name!r} is not a class; {raw.at(i)}; {nearest(name, classes)}")
     return np.array([place[name] for name in names], dtype=np.int64), classes
+
+
+def target_of(word: str, y: Tensor, classes: Sequence[str], where: str) -> Tensor:
+    """A label as a person writes it (the name or number of a class, a number, a list in brackets), as a target like
+    those of `y`."""
+    one = y.ndim == 1 and not y.is_floating_point()
+    whole = str(int(float(word))) if one and _is_number(word) and float(word) % 1 == 0 else word  # 7.0 is 7
+    if one and classes:
+        for name in (word, whole):
+            if name in classes:
+                return torch.tensor(list(classes).index(name))
+        raise BadInput(f"label {word!r} is not a class; {where}; {nearest(word, classes)}")
+    try:
+        value = np.asarray(json.loads(whole), dtype=np.float64).reshape(y.shape[1:])
+    except (ValueError, TypeError):
+        value = np.full(1, np.nan)
+    if not np.isfinite(value).all() or (not y.is_floating_point() and (value % 1 != 0).any()):
+        raise BadInput(f"{word!r} is not a label of train; {where}; write one like those given")
+    return torch.tensor(value, dtype=y.dtype)

@@ -8,12 +8,12 @@ from amends.editors.climb import LBFGS, Adam, Ascent, Climber, FixedPoint, Newto
 from amends.editors.each import Each
 from amends.editors.follow import Guard, HeldOut, Right, Watch, follow
 from amends.editors.mode import Mode
-from amends.editors.relabel import Relabel
+from amends.editors.relabel import Corrected, Relabel
 from amends.editors.step import Step
 from amends.editors.tangent import Tangent
 from amends.editors.variational import Variational
 
 __all__ = [
-    "LBFGS", "Adam", "Afresh", "Ascent", "Climber", "Each", "Editor", "FixedPoint", "Guard", "HeldOut", "Mode",
-    "Newton", "Relabel", "Right", "Step", "Tangent", "Variational", "Watch", "finer", "follow", "open_ended",
+    "LBFGS", "Adam", "Afresh", "Ascent", "Climber", "Corrected", "Each", "Editor", "FixedPoint", "Guard", "HeldOut",
+    "Mode", "Newton", "Relabel", "Right", "Step", "Tangent", "Variational", "Watch", "finer", "follow", "open_ended",
 ]  # fmt: skip

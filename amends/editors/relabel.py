@@ -1,10 +1,15 @@
-"""Keep the causes, under the label that the model gives them once it has forgotten theirs."""
+"""Keep the causes under another label: the one the model gives them once it has forgotten theirs, or a person's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.editors.base import Editor, finer, open_ended
 from amends.editors.climb import Climber
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
@@ -30,13 +35,43 @@ class Relabel:
                 yield posterior.moved(mean, factor)
 
 
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """Any editor. Where it deletes an example that has a new label, it inserts it under that label in the same edit:
+    evidence −log p(y|x,θ) + log p(y′|x,θ)."""
+
+    editor: Editor
+    labels: Mapping[int, Tensor]  # by the id of the example
+
+    def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
+        return self.editor(posterior, self._whole(factor))
+
+    def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
+        return open_ended(self.editor, posterior, self._whole(factor))
+
+    def finer(self) -> Corrected | None:
+        editor = finer(self.editor)
+        return None if editor is None else replace(self, editor=editor)
+
+    def _whole(self, factor: Factor) -> Factor:
+        known = np.flatnonzero([int(i) in self.labels for i in factor.deleted.ids])
+        if not len(known):
+            return factor
+        deleted = factor.deleted[known]
+        return factor + _under(deleted, torch.stack([self.labels[int(i)] for i in deleted.ids]))
+
+
+def _under(deleted: Factor, y: Tensor) -> Factor:
+    """The deleted examples inserted with these targets: other evidence, so other ids."""
+    examples = replace(deleted.examples.with_targets(y), ids=-1 - deleted.ids)
+    return replace(deleted, examples=examples, weights=-deleted.weights)
+
+
 def _as_seen(deleted: Factor, theta: Params) -> Factor:
-    """The deleted examples inserted with the model's predictions as targets: other evidence, so other ids."""
+    """The deleted examples inserted with the model's predictions as targets."""
     y = deleted.examples.y
     network = deleted.network
     said = deleted.map(lambda x, y: asked(network.likelihood, y).decide(network.outputs(theta, x)))
     if said.numel() != y.numel():
         raise BadInput("the model's predictions cannot be used as targets; relabel; remove the causes instead")
-    said = said.to(y.device, y.dtype).reshape(y.shape)
-    examples = replace(deleted.examples.with_targets(said), ids=-1 - deleted.ids)
-    return replace(deleted, examples=examples, weights=-deleted.weights)
+    return _under(deleted, said.to(y.device, y.dtype).reshape(y.shape))

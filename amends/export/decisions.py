@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from amends.data.decisions import NEW, words
 from amends.errors import BadInput
 from amends.export.kept import Kept
 from amends.runs.run import DONE, Run
-from amends.tables.frames import COLUMNS
+from amends.tables.frames import COLUMNS, with_new_labels
 from amends.workflow.checkpoint import SEARCH, read_identified
 
 if TYPE_CHECKING:
@@ -18,15 +19,17 @@ if TYPE_CHECKING:
 
 
 def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
-    """The table of causes as it was written, with decisions as a person has left them in causes.csv, or
-    relabel where a repair gave another label; and `harm`, from 0 to 1: the share of train that is less
+    """The table of causes as it was written, with decisions and new labels as a person has left them in causes.csv, or
+    relabel and its label where a repair gave another; and `harm`, from 0 to 1: the share of train that is less
     harmful, by rank."""
     frame = run.typed_causes()
-    said = run.causes().drop_duplicates("index").set_index("index")["decision"]
-    frame["decision"] = said.reindex(frame["index"]).fillna("").to_numpy()
+    said = run.causes().drop_duplicates("index").set_index("index")
+    frame["decision"] = said["decision"].reindex(frame["index"]).fillna("").to_numpy()
+    if NEW in said:
+        frame[NEW] = said[NEW].reindex(frame["index"]).fillna("").to_numpy()
     if run.state == DONE:
-        changed = frame["index"].isin(list(Kept.of(run, whole=True).relabelled))
-        frame["decision"] = frame["decision"].mask(changed, "relabel")
+        frame = with_new_labels(frame, Kept.of(run, whole=True).relabelled)
+    frame[NEW] = words(frame, NEW)
     if top is not None and top < 1:
         raise BadInput(f"top is {top}; --top; give a whole number of 1 or more")
     frame["harm"] = 1 - placed(run, frame)
@@ -56,7 +59,7 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 def about(row: Any) -> dict[str, Any]:
     """One row without the user's own columns, ready for JSON."""
-    return {name: plain(row[name]) for name in COLUMNS}
+    return {name: plain(row[name]) for name in (*COLUMNS, NEW)}
 
 
 def plain(value: Any) -> Any:

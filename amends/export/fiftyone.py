@@ -16,7 +16,7 @@ from amends.data.formats.raw import IMAGE
 from amends.data.records import Records
 from amends.export.decisions import decisions, plain
 from amends.export.files import Exported, as_run, place, write_folder
-from amends.export.label_studio import kind_of_label
+from amends.export.label_studio import decided_label, kind_of_label
 from amends.export.pictures import file_of, safe
 from amends.export.source import Source, source
 
@@ -25,7 +25,7 @@ def to_fiftyone(run: Any, out: Any = None, data: Any = None, *, top: int | None 
     """A folder with samples.json, most harmful first; `top` keeps the most harmful ones.
 
     An image file stays where it is and is named by its full path; other images are written to data/. A
-    sample's fields: ground_truth (the given label), predictions, predictions_after, suggested, train_index,
+    sample's fields: ground_truth (the given label), predictions, predictions_after, suggested, new_label, train_index,
     example_id, score, rank, p_given, p_given_after, group, conflicts_with, decision (also as a tag).
     """
     run = as_run(run)
@@ -55,6 +55,7 @@ def _sample(row: dict[str, Any], train: Source, made: Path) -> dict[str, Any]:
               "suggested": "suggested"}  # fmt: skip
     values = {"score": "score", "rank": "rank", "p_given": "p_given", "p_given_after": "p_given_after",
               "group": "group", "conflicts_with": "conflicts_with", "decision": "decision"}  # fmt: skip
+    new = decided_label(row, train.records)
     return {
         "filepath": _file(train, i, made),
         "tags": [row["decision"]] if row["decision"] else [],
@@ -62,6 +63,7 @@ def _sample(row: dict[str, Any], train: Source, made: Path) -> dict[str, Any]:
         "train_index": i,
         "example_id": str(row["id"]),
         **{field: _label(plain(row[column]), train.records) for field, column in labels.items()},
+        "new_label": None if new is None else _label(plain(new), train.records),
         **{field: plain(row[column]) for field, column in values.items()},
     }
 

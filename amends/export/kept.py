@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from amends.data.records import Records
-from amends.errors import BadInput, RunMismatch, first_line
+from amends.data.targets import target_of
+from amends.errors import BadInput, RunMismatch
 from amends.runs.files import AGAIN
 from amends.runs.run import DONE, Run
 
@@ -45,19 +44,8 @@ class Kept:
         """y of all of train, with the changed labels in place."""
         y = train.y.clone()
         for i, label in self.relabelled.items():
-            y[i] = target(label, train)
+            y[i] = target_of(label, train.y, train.classes, "relabelled.csv")
         return y
 
     def of_records(self, train: Records) -> Records:
         return replace(train, y=self.targets(train))[self.at]
-
-
-def target(label: str, train: Records) -> Tensor:
-    """A label as relabelled.csv holds it, as the likelihood takes it."""
-    try:
-        if label in train.classes and train.y.ndim == 1 and not train.y.is_floating_point():
-            return torch.tensor(train.classes.index(label))
-        value = torch.tensor(json.loads(label), dtype=train.y.dtype)
-        return value.reshape(train.y.shape[1:])
-    except (ValueError, RuntimeError, TypeError) as e:
-        raise RunMismatch(f"{label!r} is not a label of train ({first_line(e)}); relabelled.csv; {AGAIN}") from None

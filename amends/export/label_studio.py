@@ -6,8 +6,10 @@ import json
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
+from amends.data.decisions import NEW, RELABEL
 from amends.data.formats.raw import IMAGE, TEXT
 from amends.data.records import Records
+from amends.data.targets import target_of
 from amends.export.decisions import about, decisions, plain
 from amends.export.files import Exported, as_run, place, write_file
 from amends.export.source import Source, source
@@ -20,8 +22,9 @@ def to_label_studio(run: Any, out: Any = None, data: Any = None, *, top: int | N
     """A JSON list of tasks, for Import in Label Studio; `top` keeps the most harmful ones.
 
     A task's data is `image` (a picture inside the file), `text` or `row`, and the user's other columns. Its
-    prediction is the suggested label, scored from 0 to 1 by rank (1 = the most harmful of train); its meta
-    holds what causes.csv says. What is returned names the labelling interface that shows it, in `then`.
+    prediction is the new label that was decided, or else the suggested one, scored from 0 to 1 by rank (1 = the
+    most harmful of train); its meta holds what causes.csv says. What is returned names the labelling interface
+    that shows it, in `then`.
     """
     run = as_run(run)
     target = place(run, "label-studio", out)
@@ -69,10 +72,18 @@ def _task(row: dict[str, Any], train: Source) -> dict[str, Any]:
         data = {"row": own, "id": plain(row["id"])}
     meta = about(row)
     task: dict[str, Any] = {"data": data, "meta": meta}
-    result = _result(meta["suggested"], train.records)
+    result = _result(decided_label(row, train.records) or meta["suggested"], train.records)
     if result is not None:
         task["predictions"] = [{"model_version": "amends", "score": row["harm"], "result": [result]}]
     return task
+
+
+def decided_label(row: dict[str, Any], train: Records) -> Any:
+    """The new label of an example that is to be relabelled; None for any other."""
+    word = row[NEW] if row["decision"] == RELABEL else ""
+    if not word or kind_of_label(train) == "one":
+        return word or None
+    return target_of(word, train.y, train.classes, f"{NEW} at index {row['index']}").tolist()
 
 
 def _result(label: Any, train: Records) -> dict[str, Any] | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amends.runs.run import DONE, GONE, Run
+from amends.data.decisions import GONE
+from amends.runs.run import DONE, Run
 
 
 def difference(one: Run, other: Run) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amends.config.read import Config, as_config
+from amends.data.decisions import GONE, NEW, words
 from amends.errors import BadInput, DiskError, RunMismatch
 from amends.runs.disk import locked, on_disk
 from amends.runs.files import (
@@ -31,7 +32,6 @@ FORMAT = 2  # of a run folder; one more whenever older folders can no longer be 
 IDENTIFIED, DONE = "identified", "done"
 NUMBERS = ("score", "p_given", "p_given_after")  # of causes.csv, with a comma where semicolons set columns apart
 SHOWN = ("given", "suggested", "predicted", "predicted_after", "p_given", "p_given_after", "conflicts_with")
-GONE = ("remove", "relabel")  # decisions that take an example's own label away
 FILES = {
     "run.toml", "identified", "rounds", "causes.csv", "causes.parquet", "curve.csv", "failures.csv", "metrics.json",
     "looks.json", "repaired", "dataset", "report.html", "curve.png", "strongest.png", "least_harmful.png",
@@ -128,7 +128,7 @@ class Run:
 
     def causes(self) -> pd.DataFrame:
         """causes.csv, as a person may have edited it: decisions as text, empty where there is none."""
-        frame = self._causes((), dtype={"decision": str, "id": str})
+        frame = self._causes((), dtype={"decision": str, "id": str, NEW: str})
         if "id" in frame and frame["id"].tolist() == [str(i) for i in frame["index"]]:
             frame["id"] = frame["index"]
         return frame
@@ -160,7 +160,8 @@ class Run:
             if column in frame and not pd.api.types.is_numeric_dtype(frame[column]):
                 numbers = frame[column].astype(str).str.replace(",", ".", regex=False)
                 frame[column] = pd.to_numeric(numbers, errors="coerce")
-        return frame.assign(decision=frame["decision"].fillna("").str.strip().str.lower())
+        frame = frame.assign(decision=words(frame, "decision"))
+        return frame.assign(**{NEW: words(frame, NEW)}) if NEW in frame else frame
 
     def typed_causes(self) -> pd.DataFrame:
         """causes.parquet: the table as it was written, numbers and lists as such."""

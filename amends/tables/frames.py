@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from amends.data.decisions import NEW, RELABEL
 from amends.evaluation.predictions import groups, labels, predicted
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
@@ -72,7 +73,27 @@ def causes_frame(
         },
         columns=COLUMNS,
     )
-    return _beside(frame, own, COLUMNS)
+    return _beside(frame, own, [*COLUMNS, NEW])
+
+
+def with_new_labels(frame: pd.DataFrame, labels: Mapping[int, Any]) -> pd.DataFrame:
+    """Rows that came back under another label say so: `decision` is relabel, and `new_label` stands beside it as
+    text, empty for the others."""
+    if not labels:
+        return frame
+    words = {int(i): label_text(label) for i, label in labels.items()}
+    known = frame["index"].isin(list(words))
+    frame = frame.assign(decision=frame["decision"].mask(known, RELABEL))
+    new = frame["index"].map(words).fillna("").astype(object)
+    if NEW in frame:
+        return frame.assign(**{NEW: new.where(known, frame[NEW])})
+    frame.insert(frame.columns.get_loc("decision") + 1, NEW, new)
+    return frame
+
+
+def label_text(label: Any) -> str:
+    """A label in a cell: a name, a number, or a list in brackets."""
+    return str(label.tolist() if isinstance(label, np.ndarray | np.generic) else label)
 
 
 def failures_frame(failed: Factor, split: Split, suspects: np.ndarray, after: Params | None = None) -> pd.DataFrame:

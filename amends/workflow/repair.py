@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from amends.algorithm.curve import CurvePoint, share
+from amends.algorithm.decisions import relabelled
 from amends.algorithm.identify import Identified, Influence
 from amends.algorithm.options import Options, sets_to_keep
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, gone_in, together
 from amends.algorithm.split import Split
 from amends.algorithm.verdict import TELLING
-from amends.editors import Relabel
+from amends.data.decisions import REMOVE
 from amends.evaluation.statistics import by_label, harmed
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
@@ -48,7 +49,7 @@ class Repair:
     rounds: tuple[Round, ...]
     given: dict[str, Factor]
     split: Split  # which failures were searched with, and which judged
-    relabelled: bool = False  # whether the causes came back under another label
+    new_labels: Mapping[int, Any] = field(default_factory=dict)  # of the causes that came back, by position in train
 
     @property
     def verdict(self) -> str:
@@ -63,11 +64,6 @@ class Repair:
         return tuple(self.rounds[-1].points)
 
     @property
-    def decision(self) -> str:
-        """What became of the causes, in the word their table has for it."""
-        return "relabel" if self.relabelled else "remove"
-
-    @property
     def query_positions(self) -> np.ndarray:
         """Of the given failures, those that were searched with."""
         return np.concatenate([r.search.part.query for r in self.rounds])
@@ -77,10 +73,12 @@ class Repair:
         """The causes C, most harmful first; `conflicts_with` holds positions in the given failures."""
         import pandas as pd
 
-        frames = [r.search.rows(r.removed, self.after, self.decision) for r in self.rounds]
+        from amends.tables.frames import with_new_labels
+
+        frames = [r.search.rows(r.removed, self.after, REMOVE) for r in self.rounds]
         some = [f for f in frames if len(f)] or frames[:1]
         frame = pd.concat(some, ignore_index=True)
-        return frame.assign(rank=np.arange(1, len(frame) + 1))
+        return with_new_labels(frame.assign(rank=np.arange(1, len(frame) + 1)), self.new_labels)
 
     def save(self, folder: Any) -> None:
         """A run folder: the report, causes, metrics, repaired weights, cleaned data (docs/reference/run-folder.md)."""
@@ -140,12 +138,12 @@ def repair(
 
     `failures` are split into query (searched with) and holdout (judged with), each group in
     proportion; `remaining` into a half that guards the choices and a half that judges. `remove` is
-    a count, a share of train, positions in train or a mask over it, or None to let a curve over the
-    query decide. `learn` also learns from the query and the right examples that guard (True), only
-    forgets (False), or learns where that does as much and what worked does not suffer (None). Failures
-    are grouped by (true, predicted), in "clusters" of the model's features, or as `group_by` names
-    each; `group_by=Groups(only="1→7")` repairs one of the groups alone, or several one after the
-    other.
+    a count, a share of train, positions in train or a mask over it, a table of causes with decisions
+    (`remove`, `keep`, `relabel` with a `new_label`), or None to let a curve over the query decide.
+    `learn` also learns from the query and the right examples that guard (True), only forgets (False),
+    or learns where that does as much and what worked does not suffer (None). Failures are grouped by
+    (true, predicted), in "clusters" of the model's features, or as `group_by` names each;
+    `group_by=Groups(only="1→7")` repairs one of the groups alone, or several one after the other.
 
     What is chosen, and the verdict, are about fixed − `broken_costs` · broken, failures and right examples in the
     proportion given: with 1 that is overall accuracy. `floor` is how far accuracy on `remaining` may fall at most.
@@ -200,8 +198,9 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "seed": problem.plan.seed,
     }
     repaired = given["train"].network.module_with(theta, model)
-    relabelled = isinstance(problem.plan.method.editor, Relabel)
-    return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, relabelled)
+    changed = relabelled(problem.plan.method.editor, given["train"], gone, theta)
+    metrics["relabelled"] = len(changed)
+    return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, changed)
 
 
 def _class(names: Sequence[str]) -> str:

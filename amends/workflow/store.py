@@ -19,6 +19,7 @@ from amends import __version__
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Search
 from amends.config.read import Config, absolute
+from amends.data.decisions import GONE, NEW, REMOVE, words
 from amends.data.hashes import set_hash, weights_hash
 from amends.evaluation.predictions import labels
 from amends.evidence.factor import Factor
@@ -27,8 +28,8 @@ from amends.models.loaded import write_weights
 from amends.report.card import card
 from amends.report.page import report
 from amends.runs.disk import write_folder
-from amends.runs.run import DONE, FORMAT, GONE, IDENTIFIED
-from amends.tables.frames import failures_frame
+from amends.runs.run import DONE, FORMAT, IDENTIFIED
+from amends.tables.frames import failures_frame, label_text, with_new_labels
 from amends.tables.looks import looks_of
 from amends.workflow.checkpoint import stage_folder, write_search
 from amends.workflow.repair import Repair
@@ -127,10 +128,14 @@ def _decided(result: Repair, earlier: pd.DataFrame) -> pd.DataFrame:
     frame = first.rows(np.argsort(-first.influence.scores, kind="stable"), result.after)
     said = earlier.drop_duplicates("index").set_index("index")
     decision = said["decision"].reindex(frame["index"]).fillna("").to_numpy(dtype=object)
-    decision[(decision == "") & np.isin(frame["index"], result.removed)] = result.decision
+    decision[(decision == "") & np.isin(frame["index"], result.removed)] = REMOVE
+    frame = frame.assign(decision=decision)
     added = [c for c in earlier.columns if c not in frame.columns]
     more = said[added].reindex(frame["index"]).reset_index(drop=True)
-    return pd.concat([frame.assign(decision=decision), more], axis=1)
+    if NEW in more:
+        frame.insert(frame.columns.get_loc("decision") + 1, NEW, words(more, NEW))
+        more = more.drop(columns=NEW)
+    return pd.concat([with_new_labels(frame, result.new_labels), more], axis=1)
 
 
 def _table(frame: pd.DataFrame, folder: Path) -> None:
@@ -149,13 +154,12 @@ def _dataset(result: Repair, folder: Path) -> None:
     folder.mkdir()
     train = result.given["train"]
     given, ids = labels(train), train.examples.names()
-    said = labels(train[result.removed], result.after)
     rows = [{"index": i, "id": i if ids is None else ids[i], "given": _cell(g)} for i, g in enumerate(given)]
-    gone = set(result.removed.tolist())
-    moved = [rows[i] | {"label": _cell(s)} for i, s in zip(result.removed, said, strict=True)]
+    gone, new = set(result.removed.tolist()), result.new_labels
+    moved = [rows[i] | {"label": label_text(new[i])} for i in result.removed.tolist() if i in new]
     columns = ["index", "id", "given"]
-    write_rows([] if result.relabelled else [rows[i] for i in result.removed], folder / "removed.csv", columns)
-    write_rows(moved if result.relabelled else [], folder / "relabelled.csv", [*columns, "label"])
+    write_rows([rows[i] for i in result.removed.tolist() if i not in new], folder / "removed.csv", columns)
+    write_rows(moved, folder / "relabelled.csv", [*columns, "label"])
     write_rows([row for i, row in enumerate(rows) if i not in gone], folder / "kept.csv", columns)
 
 

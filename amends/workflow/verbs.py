@@ -6,23 +6,28 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, Search
+from amends.data.decisions import GONE, NEW, RELABEL, decided, words
 from amends.errors import BadInput, RunMismatch
 from amends.evidence.prepare import entry
 from amends.progress import Progress
 from amends.runs.disk import add_to_folder, locked, occupied, write_folder
-from amends.runs.run import DONE, GONE, Run
+from amends.runs.run import DONE, Run
 from amends.workflow.checkpoint import ROUNDS, SEARCH, add_round, add_search, drop_rounds, read_stages
 from amends.workflow.job import Job
 from amends.workflow.repair import Repair, concluded, suspect_labels
 from amends.workflow.stages import stages
 from amends.workflow.store import RULE, Origin, hashes, write_first_search, write_repair, write_rows
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+Picked: TypeAlias = "np.ndarray | pd.DataFrame"  # positions in train, or rows of a table of causes with decisions
 FIRST_HALF = ("run.toml", SEARCH, ROUNDS, "causes.csv", "causes.parquet", "failures.csv")
 
 
@@ -42,7 +47,7 @@ def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list
 
 
 @entry
-def repair_into(job: Job, out: Path, progress: bool | None, picked: np.ndarray | None = None) -> Repair:
+def repair_into(job: Job, out: Path, progress: bool | None, picked: Picked | None = None) -> Repair:
     """Every stage, with what a person picked where that is given. One that was stopped goes on where it was, and
     keeps the decisions it finds."""
     problem = _problem(job, picked)  # all that was asked for is checked before anything is computed
@@ -54,7 +59,7 @@ def repair_into(job: Job, out: Path, progress: bool | None, picked: np.ndarray |
 
 
 @entry
-def treat_into(run: Run, job: Job, picked: np.ndarray | None, out: Path | None, progress: bool | None) -> Repair:
+def treat_into(run: Run, job: Job, picked: Picked | None, out: Path | None, progress: bool | None) -> Repair:
     """The stages after the search, with what a person picked or as many as the config says; into `out` where it is
     given."""
     if out is not None:
@@ -85,12 +90,12 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
     return rows
 
 
-def _problem(job: Job, picked: np.ndarray | None) -> Problem:
+def _problem(job: Job, picked: Picked | None) -> Problem:
     return Problem.of(job.given, job.options if picked is None else replace(job.options, remove=picked))
 
 
 def _follow(
-    problem: Problem, job: Job, folder: Path, progress: bool | None, picked: np.ndarray | None, whole: bool = False
+    problem: Problem, job: Job, folder: Path, progress: bool | None, picked: Picked | None, whole: bool = False
 ) -> Repair:
     """From the last stage the folder has to the end. The table of causes is kept whole if `whole`, or if somebody
     wrote a decision in it; otherwise only the causes are left of it."""
@@ -146,16 +151,18 @@ def resumable(out: Path, job: Job) -> None:
     run.same_as(hashes(job.given))
 
 
-def approved(run: Run) -> np.ndarray:
-    """Positions a person decided to remove, in causes.csv."""
-    frame, path = run.causes(), run.folder / "causes.csv"
-    for i, said in enumerate(frame["decision"]):
-        if said not in ("", "keep", *GONE):
-            raise BadInput(f"decision is {said!r}; {path} at index {frame['index'][i]}; write remove, keep, or nothing")
-    at = frame.loc[frame["decision"].isin(GONE), "index"].to_numpy()
-    if not len(at):
+def approved(run: Run) -> pd.DataFrame:
+    """What a person decided to remove or to relabel, in causes.csv."""
+    path = run.folder / "causes.csv"
+    frame = run.causes()
+    rows = decided(frame, str(path))
+    if not np.isin(frame["decision"], GONE).any():
         raise BadInput(f"nothing is approved; {path}; write remove into the column decision of what is to go")
-    return at
+    unnamed = rows["index"][(rows["decision"] == RELABEL) & (words(rows, NEW) == "")].tolist()
+    if unnamed:
+        todo = f"write the label into the column {NEW}"
+        raise BadInput(f"the decision is relabel, but {NEW} is empty; {path} at index {unnamed[0]}; {todo}")
+    return rows[[c for c in ("index", "decision", NEW) if c in rows]]
 
 
 def next_free(stem: str, folder: Path = Path("runs")) -> Path:
