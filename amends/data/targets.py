@@ -120,10 +120,11 @@ def target_of(word: str, y: Tensor, classes: Sequence[str], where: str) -> Tenso
     one = y.ndim == 1 and not y.is_floating_point()
     whole = str(int(float(word))) if one and _is_number(word) and float(word) % 1 == 0 else word  # 7.0 is 7
     if one and classes:
-        for name in (word, whole):
-            if name in classes:
-                return torch.tensor(list(classes).index(name))
-        raise BadInput(f"label {word!r} is not a class; {where}; {nearest(word, classes)}")
+        known = [*classes, *map(str, range(len(classes)))]  # a name counts before a number
+        at = next((known.index(name) for name in (word, whole) if name in known), None)
+        if at is None:
+            raise BadInput(f"label {word!r} is not a class; {where}; {nearest(word, classes)}")
+        return torch.tensor(at % len(classes))
     try:
         value = np.asarray(json.loads(whole), dtype=np.float64).reshape(y.shape[1:])
     except (ValueError, TypeError):
