@@ -51,10 +51,11 @@ class Judgement:
     def offer(self, ended: Ending) -> str:
         """The size that fixes most, if that is clearly more than what is handed back and costs more of what worked;
         with the floor or the cost that would allow it."""
-        failures, rest, on = ended.outcome.judging.summary, ended.outcome.remaining, self.sets.judged_on
+        judging, rest, on = ended.outcome.judging, ended.outcome.remaining, self.sets.judged_on
+        failures = judging.summary
         if rest is None or not len(rest) or not failures["n"]:
             return ""
-        now, error = failures["after"], Objective(1.0).error((failures["after"], failures["n"]), (None, 0))
+        now, error = failures["after"], Objective(1.0).error((failures["after"], judging.alone), (None, 0))
         before, works = rest.summary["before"], rest.summary["after"]
         tried = [(getattr(p, on) or 0.0, p.remaining or 0.0, p.removed) for p in self.points if p.by == CAUSES]
         more = [one for one in tried if one[0] > now + CLEARLY * error and one[1] < works]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import lgamma, log
 
 import numpy as np
+
+from amends.evaluation.statistics import chances
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Objective:
         on_failures, on_right = self.weights
         return on_failures * failures + (0.0 if right_ones is None else on_right * right_ones)
 
-    def error(self, failures: tuple[float, int], right_ones: tuple[float | None, int]) -> float:
+    def error(self, failures: tuple[float, float], right_ones: tuple[float | None, float]) -> float:
         """The standard error of the worth, from accuracies and how many examples they were measured on."""
         pairs = zip(self.weights, (failures, right_ones), strict=True)
         return sum(w**2 * p * (1 - p) / n for w, (p, n) in pairs if p is not None and n) ** 0.5
@@ -44,26 +45,11 @@ class Objective:
         b, second = more[0] if more else (0.0, first[:0])
         on_first, on_second = (scale * _sums(moves) for scale, moves in ((a, first), (b, second)))
         gained = a * first.sum() + b * second.sum() - 1e-12 * (a + b)
-        above = np.append(np.cumsum(_luck(second)[::-1])[::-1], 0.0)  # the chance of each sum or more
-        return float(min(1.0, _luck(first) @ above[np.searchsorted(on_second, gained - on_first)]))
+        above = np.append(np.cumsum(chances(second)[::-1])[::-1], 0.0)  # the chance of each sum or more
+        return float(min(1.0, chances(first) @ above[np.searchsorted(on_second, gained - on_first)]))
 
 
 def _sums(moves: np.ndarray) -> np.ndarray:
     """Every sum the moves can have."""
     most = int(np.abs(moves).sum())
     return np.arange(-most, most + 1)
-
-
-def _luck(moves: np.ndarray) -> np.ndarray:
-    """The chance of each of these sums if every move goes up or down like a coin."""
-    chances = np.ones(1)
-    for size, number in zip(*np.unique(np.abs(moves[moves != 0]), return_counts=True), strict=True):
-        coins = np.zeros(2 * size * number + 1)
-        coins[:: 2 * size] = _coin(int(number))
-        chances = np.convolve(chances, coins)
-    return chances
-
-
-def _coin(n: int) -> np.ndarray:
-    """The chances of 0 to n heads."""
-    return np.exp([lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2) for k in range(n + 1)])

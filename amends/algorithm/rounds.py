@@ -91,8 +91,9 @@ class Round:
         control, now_right = (
             right(data, {k: v.to(data.network.device) for k, v in theta.items()}) for theta in (nothing, self.after)
         )
-        here = replace(self, fixed=(BeforeAfter(was, now_right).fixed, len(data)))
-        moves = now_right.astype(np.int64) - control
+        seen = BeforeAfter(was, now_right, sets.first.get(sets.judged_on))
+        here = replace(self, fixed=(seen.fixed, len(data)))
+        moves = seen.witnessed(now_right.astype(np.int64) - control)
         helped, p_value = [r for r in before if r.verdict != NOT], Objective(1.0).chance(moves, None)
         if self.verdict != NOT or not helped or p_value > CHANCE:
             return here

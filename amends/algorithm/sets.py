@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,7 @@ from amends.evaluation.statistics import (
     confusion,
     interval,
     interval_together,
-    mcnemar,
     overall,
-    paired,
     paired_together,
 )
 from amends.evidence.factor import Factor
@@ -30,7 +29,8 @@ MOST_CLASSES = 100  # a table of more is no longer read
 @dataclass(frozen=True, eq=False)
 class Sets:
     """Failures searched with (`query`) and judged with (`holdout`), those of `other_groups`, which are only shown, and
-    the right examples that judge (`remaining`); with how many failures and right examples the user gave."""
+    the right examples that judge (`remaining`); with how many failures and right examples the user gave. `first` says
+    of which example of its set each one is a copy, where there are copies."""
 
     query: Factor
     holdout: Factor
@@ -38,6 +38,7 @@ class Sets:
     remaining: Factor | None
     failures: int
     right_ones: int
+    first: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -66,6 +67,17 @@ class Sets:
 
     def outcome(self, theta: Params) -> Outcome:
         return Outcome(self, theta)
+
+
+HELD_OUT = ("failures", "remaining", "unnamed")  # all that was given beside train and the sets to keep
+
+
+def evaluation(given: Mapping[str, Factor], theta: Params) -> dict[str, Any]:
+    """Everything held out that was given, whatever it was used for: accuracies with the weights the network came with
+    and with θ."""
+    sets = [given[name] for name in HELD_OUT if name in given]
+    pairs = (BeforeAfter(right(data, data.network.params), right(data, theta)) for data in sets)
+    return reduce(BeforeAfter.then, pairs).summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +111,8 @@ class Outcome:
 
     def _of(self, name: str) -> BeforeAfter:
         data, before = getattr(self.sets, name), self.sets.before[name]
-        return BeforeAfter(before, before if self.theta is data.network.params else right(data, self.here))
+        after = before if self.theta is data.network.params else right(data, self.here)
+        return BeforeAfter(before, after, self.sets.first.get(name))
 
     @property
     def judging(self) -> BeforeAfter:
@@ -125,7 +138,8 @@ class Outcome:
         """Accuracies before and after on every set, with its size."""
         pairs = {"query": self.query, "holdout": self.holdout, "remaining": self.remaining}
         accuracies = {name: None if pair is None else pair.summary for name, pair in pairs.items()}
-        return {**accuracies, "overall": self.overall}
+        witnesses = {name: pair.witnesses for name, pair in pairs.items() if pair is not None}
+        return {**accuracies, "overall": self.overall, "witnesses": witnesses}
 
     def metrics(self, seed: int) -> dict[str, Any]:
         """What metrics.json says of every set; `fixed_at` and `broken_at` are positions in holdout and remaining."""
@@ -135,17 +149,16 @@ class Outcome:
         parts = [(1.0, self._all_failed)]
         if rest is not None and len(rest):
             parts = [(self.sets.share, self._all_failed), (1 - self.sets.share, rest)]
-        fixed, broken = (sum(n) for n in zip(*((p.fixed, p.broken) for _, p in parts), strict=True))
+        whole = parts[0][1] if len(parts) == 1 else parts[0][1].then(parts[1][1])
         return {
             **self.summary,
             "fixed": self.holdout.fixed,
             "newly_broken": 0 if rest is None else rest.broken,
-            "intervals": {name: interval(float(p.after.mean()), len(p)) for name, p in named.items()}
+            "intervals": {name: interval(float(p.after.mean()), p.alone) for name, p in named.items()}
             | {"overall": interval_together(parts)},
-            "changes": {name: paired(p.before, p.after, seed) for name, p in named.items()}
+            "changes": {name: paired_together([(1.0, p)], seed) for name, p in named.items()}
             | {"overall": paired_together(parts, seed)},
-            "p_values": {name: mcnemar(p.fixed, p.broken) for name, p in named.items()}
-            | {"overall": mcnemar(fixed, broken)},
+            "p_values": {name: p.p_value for name, p in named.items()} | {"overall": whole.p_value},
             "fixed_at": np.flatnonzero(~self.holdout.before & self.holdout.after).tolist(),
             "broken_at": [] if rest is None else np.flatnonzero(rest.before & ~rest.after).tolist(),
         }
@@ -165,8 +178,7 @@ class Outcome:
         if not sets:
             return {}
         names = np.concatenate([labels(data) for data, _ in sets])
-        before, after = (np.concatenate([getattr(pair, k) for _, pair in sets]) for k in ("before", "after"))
-        return by_label(names, before, after)
+        return by_label(names, reduce(BeforeAfter.then, (pair for _, pair in sets)))
 
     def confusion(self) -> dict[str, Any]:
         """Of what was judged, rows true and columns predicted; nothing where there are no classes or too many."""

@@ -12,9 +12,10 @@ import numpy as np
 from amends.algorithm.sets import Sets
 from amends.data.splits import split
 from amends.errors import BadInput
-from amends.evaluation.predictions import groups
+from amends.evaluation.predictions import groups, right
+from amends.evaluation.statistics import own_first
 from amends.evidence.factor import Factor
-from amends.evidence.params import Params
+from amends.nearness.copies import witnesses
 from amends.nearness.neighbours import clusters
 
 
@@ -29,16 +30,20 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Positions in the given failures: searched with (`query`), judged with (`holdout`), and the holdout of
-    `other_groups`, which is only shown. Positions in the given right examples: those that guard the choices and those
-    that judge. And the group of every failure."""
+    """Positions in the given failures: searched with (`query`), judged with (`holdout`), the holdout of
+    `other_groups`, which is only shown, and those `already` right, which are no failures. Positions in the given right
+    examples: those that guard the choices and those that judge. The group of every failure; and of which failure, and
+    of which right example, each is a copy."""
 
     query: np.ndarray
     holdout: np.ndarray
     other_groups: np.ndarray
+    already: np.ndarray
     guard: np.ndarray
     judge: np.ndarray
     group: np.ndarray
+    failures_first: np.ndarray
+    right_first: np.ndarray
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,10 +60,13 @@ class Split:
     def sets(self, given: dict[str, Factor]) -> Sets:
         """What a repair is measured on."""
         failed, rest = given["failures"], given.get("remaining")
+        copies = {name: self.failures_first[getattr(self, name)] for name in ("query", "holdout", "other_groups")}
+        copies["remaining"] = self.right_first[self.judge]
         return Sets(
             failed[self.query], failed[self.holdout], failed[self.other_groups],
             None if rest is None else rest[self.judge],
-            failures=len(failed), right_ones=0 if rest is None else len(rest),
+            failures=len(failed) - len(self.already), right_ones=0 if rest is None else len(rest),
+            first={name: own_first(f) for name, f in copies.items() if len(np.unique(f)) < len(f)},
         )  # fmt: skip
 
     def guarding(self, given: dict[str, Factor]) -> Factor | None:
@@ -67,11 +75,24 @@ class Split:
 
 
 def split_of(given: dict[str, Factor], wanted: Groups, holdout: float, seed: int) -> tuple[Split, list[Split]]:
-    """How failures and remaining are split, and the part of it that each round is about."""
-    failed = given["failures"]
-    group = _groups(failed, failed.network.params, wanted.by, seed)
-    whole = Split(*_split_failures(group, holdout, seed), *_split_remaining(given.get("remaining"), seed), group)
-    parts = [whole.only(names) for names in _asked(wanted.only, group)]
+    """How failures and remaining are split, and the part of it that each round is about. Copies stay together, so
+    that what judges is not a copy of what was searched with."""
+    train, failed, rest = given["train"], given["failures"], given.get("remaining")
+    already = right(failed, failed.network.params)
+    if already.all():
+        raise BadInput(
+            f"the model gets all of the {_failures(len(failed))} right; failures; "
+            "pass examples it gets wrong (were failures and remaining swapped?)"
+        )
+    wrong = np.flatnonzero(~already)
+    group = _groups(failed, wrong, wanted.by, seed)
+    first = np.arange(len(failed))
+    first[wrong] = wrong[witnesses(failed[wrong], train)]
+    right_first = np.zeros(0, dtype=int) if rest is None else witnesses(rest, train)
+    query, judges = _split_failures(group, wrong, first, holdout, seed)
+    guard = _split_remaining(rest, right_first, seed)
+    whole = Split(query, judges, judges[:0], np.flatnonzero(already), *guard, group, first, right_first)
+    parts = [whole.only(names) for names in _asked(wanted.only, group[wrong])]
     for part in parts:
         _check(part, holdout)
     return whole, parts
@@ -106,7 +127,7 @@ def _failures(number: int) -> str:
     return "1 failure" if number == 1 else f"{number} failures"
 
 
-def _groups(failed: Factor, start: Params, group_by: Any, seed: int) -> np.ndarray:
+def _groups(failed: Factor, wrong: np.ndarray, group_by: Any, seed: int) -> np.ndarray:
     """By (true, predicted), by clusters in the model's own features, or as the user says."""
     if group_by is None:
         return groups(failed)
@@ -115,7 +136,9 @@ def _groups(failed: Factor, start: Params, group_by: Any, seed: int) -> np.ndarr
             raise BadInput(
                 f"group_by is {group_by!r}; it is no way to group; pass 'clusters', a name for each failure, or None"
             )
-        return clusters(failed, start, seed=seed)
+        named = np.full(len(failed), "", dtype=object)
+        named[wrong] = clusters(failed[wrong], failed.network.params, seed=seed)
+        return named
     named = np.asarray(group_by, dtype=object).astype(str)
     if named.shape != (len(failed),):
         raise BadInput(
@@ -124,23 +147,34 @@ def _groups(failed: Factor, start: Params, group_by: Any, seed: int) -> np.ndarr
     return named
 
 
-def _split_failures(group: np.ndarray, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Query, holdout, and nothing yet of other groups."""
+def _split_failures(
+    group: np.ndarray, wrong: np.ndarray, first: np.ndarray, holdout: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Query and holdout. Where all are copies of one they cannot stay together, and one witness is all there is."""
     if not isinstance(holdout, numbers.Real) or not 0 <= float(holdout) < 1:
         raise BadInput(
             f"holdout is {holdout!r}; it must be 0 or more and below 1; pass the share of failures that judges"
         )
-    query, judges = split(group, holdout, seed)
+    once = len(np.unique(first[wrong])) == 1
+    query, judges = (wrong[at] for at in _together(group[wrong], np.arange(len(wrong)) if once else first[wrong],
+                                                   holdout, seed))  # fmt: skip
     if not len(query) or (holdout and not len(judges)):
         raise BadInput(
-            f"there is only {_failures(len(group))}; one searches and another judges; pass 2 or more, or holdout=0"
+            f"there is only {_failures(len(wrong))}; one searches and another judges; pass 2 or more, or holdout=0"
         )
-    return query, judges, judges[:0]
+    return query, judges
 
 
-def _split_remaining(rest: Factor | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _split_remaining(rest: Factor | None, first: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """What guards the choice does not judge it; a single example only judges."""
-    if rest is None or len(rest) < 2:
+    if rest is None or len(np.unique(first)) < 2:
         return np.zeros(0, dtype=int), np.arange(0 if rest is None else len(rest))
     y = rest.examples.y.cpu().numpy()
-    return split(y if y.ndim == 1 and y.dtype.kind in "iu" else np.zeros(len(rest)), 0.5, seed)
+    return _together(y if y.ndim == 1 and y.dtype.kind in "iu" else np.zeros(len(rest)), first, 0.5, seed)
+
+
+def _together(group: np.ndarray, first: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of two parts, copies in the same one; `first` tells which are copies of one another."""
+    heads, back = np.unique(first, return_index=True, return_inverse=True)[1:]
+    second = np.isin(back.reshape(-1), split(group[heads], share, seed)[1])
+    return np.flatnonzero(~second), np.flatnonzero(second)

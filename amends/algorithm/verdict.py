@@ -17,7 +17,9 @@ REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
 ENOUGH = 0.5  # accuracy on the holdout failures from which "partly repaired" is "repaired"
 CHANCE = 0.05  # p of the test above which a gain may be luck
 TELLING = 20  # with fewer failures to judge with a test says little either way, and the verdict says that
-UNEXPLAINED = "the data does not explain these failures"
+CANNOT_TELL, NO_HELP, BREAKS = (
+    "cannot tell", "the examples found do not help", "something would be broken",
+)  # fmt: skip
 ON = ("judging", "remaining")  # the failures and the right examples that judge
 
 
@@ -47,12 +49,12 @@ class Against:
         return ours - theirs
 
     def _moves(self, on: str) -> np.ndarray | None:
-        """For each example in how many more fits it is right, of as many as both have in common."""
+        """For each example in how many more fits it is right, of as many as both have in common; copies together."""
         ours, theirs = (_right(p, on) for p in (self.causes, self.control))
         if ours is None or theirs is None:
             return None
-        fits = lcm(len(ours), len(theirs))
-        return fits // len(ours) * ours.sum(0) - fits // len(theirs) * theirs.sum(0)
+        fits, seen = lcm(len(ours), len(theirs)), getattr(self.causes.fits[0].outcome, on)
+        return seen.witnessed(fits // len(ours) * ours.sum(0) - fits // len(theirs) * theirs.sum(0))
 
 
 def _right(point: CurvePoint, on: str) -> np.ndarray | None:
@@ -72,37 +74,47 @@ def verdict_of(
 ) -> tuple[str, str]:
     """In words. A repair keeps the limits, is worth more than the model as it was, and more than both controls beyond
     chance. Where the failures were learned from as well, forgetting alone must pass that test, and learning must add
-    something to it."""
-    judged = metrics["holdout"] if metrics["holdout"]["n"] else metrics["query"]
-    if judged["before"] == 1.0:
-        return NOT, "all of the failures are right already; were failures and remaining swapped?"
+    something to it. What is not shown is either unlikely, or nobody can tell with so few."""
+    judged = _judged(metrics)
     if not tried:
-        return NOT, f"no training example stands against these failures: {UNEXPLAINED}"
+        return NOT, "nothing was found: no training example stands against these failures"
     if chosen is None and safe:
-        return NOT, f"whatever number of examples is removed, nothing is gained over removing none: {UNEXPLAINED}"
+        return NOT, _unproven("whatever number of them is removed, nothing is gained over removing none", judged)
     broken = _broken(metrics, limits, chosen)
     if broken is not None or chosen is None:
-        return NOT, broken or ""
+        return NOT, f"{BREAKS}: {broken}"
     rest = metrics["remaining"]
     before, after = (objective.worth(judged[k], None if rest is None else rest[k]) for k in ("before", "after"))
+    if after <= before and judged["after"] > judged["before"]:
+        return NOT, f"{BREAKS}: removing the examples found breaks as much as it fixes"
     if after <= before:
-        return NOT, f"removing these examples breaks as much as it fixes: {UNEXPLAINED}"
+        return NOT, _unproven("removing them fixes nothing", judged)
     for pair in against:
         removed = f"removed: {pair.control.by}"
         if pair.control.by == CAUSES:
             if pair.gain <= 0:
                 return NOT, "it gains nothing"
-            continue
-        if pair.gain <= 0:
-            return NOT, f"a control does as well ({removed}): {UNEXPLAINED}"
-        if pair.p_value > CHANCE:
-            few = (
-                ""
-                if judged["n"] >= TELLING
-                else f": {judged['n']} failures are too few to tell; give {2 * TELLING} or more"
-            )
-            return NOT, f"the gain over a control ({removed}) may be chance (p = {pair.p_value:.2f}){few}"
+        elif pair.gain <= 0:
+            return NOT, _unproven(f"a control does as well ({removed})", judged)
+        elif pair.p_value > CHANCE:
+            return NOT, _unproven(f"the gain over a control ({removed}) may be chance (p = {pair.p_value:.2f})", judged)
     return _repaired(metrics, judged)
+
+
+def _judged(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The failures the verdict is about, with their name and how many of them are no copies of others."""
+    on = "holdout" if metrics["holdout"]["n"] else "query"
+    return {**metrics[on], "on": on, "witnesses": metrics["witnesses"][on]}
+
+
+def _unproven(what: str, judged: Mapping[str, Any]) -> str:
+    """That a repair could not be shown, and whether so many failures could have shown it."""
+    n, copies = judged["witnesses"], judged["n"] - judged["witnesses"]
+    if n >= TELLING:
+        return f"{NO_HELP}: {what}"
+    few = "1 failure that judges is" if n == 1 else f"{n} failures that judge are"
+    beside = f" (beside {copies} copies of them)" if copies else ""
+    return f"{CANNOT_TELL}: {what}, but {few} too few{beside}; give {2 * TELLING} or more"
 
 
 def _broken(metrics: Mapping[str, Any], limits: Limits, chosen: CurvePoint | None) -> str | None:
@@ -121,8 +133,8 @@ def _broken(metrics: Mapping[str, Any], limits: Limits, chosen: CurvePoint | Non
 
 
 def _repaired(metrics: Mapping[str, Any], judged: Mapping[str, Any]) -> tuple[str, str]:
-    on, rest = "holdout" if metrics["holdout"]["n"] else "query", metrics["remaining"]
-    few = "" if judged["n"] >= TELLING else f", though {judged['n']} are too few to be sure"
+    on, rest = judged["on"], metrics["remaining"]
+    few = "" if judged["witnesses"] >= TELLING else f", though {judged['witnesses']} are too few to be sure"
     works = "what worked was not looked at, since no remaining was given"
     if rest is not None and rest["n"]:
         works = (

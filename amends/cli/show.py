@@ -11,6 +11,7 @@ from rich.table import Table
 
 from amends.cli.options import note, print_json
 from amends.config.read import unmet
+from amends.evaluation.words import OVER
 from amends.report.markup import shortened
 
 if TYPE_CHECKING:
@@ -109,12 +110,14 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
 
     reason = metrics["reason"] + ("" if metrics["reason"].endswith("?") else ".")
     console.print(Text(metrics["verdict"].capitalize(), style="bold") + Text(f": {reason}"))
-    h, r, o = metrics["holdout"], metrics["remaining"], metrics["overall"]
+    h, r = metrics["holdout"], metrics["remaining"]
     console.print(f"  fixed         {metrics['fixed']} of {h['n']} holdout failures")
     if r is not None:
         now = f"accuracy on them is now {_share(r['after'])}"
         console.print(f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {now}")
-    console.print(f"  overall       accuracy {o['before']:.3f} → {o['after']:.3f}")
+    for name in ("overall", "evaluation"):
+        row = metrics[name]
+        console.print(f"  {name:<12}  accuracy {row['before']:.3f} → {row['after']:.3f}, {row['n']} {OVER[name]}")
     if metrics["learned"]:
         alone = metrics["controls"].get("nothing, failures learned")
         beside = f"; that alone, with nothing removed, has {_share(alone['holdout'])} on holdout" if alone else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import lgamma, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,73 @@ from amends.evidence.params import Params
 
 @dataclass(frozen=True, eq=False)
 class BeforeAfter:
-    """Whether each example of one set is right, before and after."""
+    """Whether each example of one set is right, before and after. `first` is, for each example, the position of the
+    first of its copies: accuracies count every example, but copies are one witness in tests and intervals. None where
+    there are no copies."""
 
     before: np.ndarray
     after: np.ndarray
+    first: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.before)
 
+    def __getitem__(self, at: np.ndarray) -> BeforeAfter:
+        """Some of the examples."""
+        first = None if self.first is None else own_first(self.first[at])
+        return BeforeAfter(self.before[at], self.after[at], first)
+
     def then(self, other: BeforeAfter) -> BeforeAfter:
         """With those of another set after it."""
-        return BeforeAfter(*(np.concatenate(pair) for pair in ((self.before, other.before), (self.after, other.after))))
+        first = None
+        if self.first is not None or other.first is not None:
+            ours, theirs = (np.arange(len(p)) if p.first is None else p.first for p in (self, other))
+            first = np.concatenate([ours, theirs + len(self)])
+        before, after = np.concatenate([self.before, other.before]), np.concatenate([self.after, other.after])
+        return BeforeAfter(before, after, first)
+
+    @property
+    def witnesses(self) -> int:
+        return len(self) if self.first is None else len(np.unique(self.first))
+
+    @property
+    def alone(self) -> float:
+        """How many examples without copies would say as much: Kish's (Σ mᵢ)² / Σ mᵢ² of witnesses with mᵢ copies."""
+        if self.first is None or not len(self):
+            return len(self)
+        return len(self) ** 2 / float((np.bincount(self.first) ** 2).sum())
+
+    def witnessed(self, moves: np.ndarray) -> np.ndarray:
+        """Numbers of single examples summed over copies: the first of them has the sum, the others 0."""
+        if self.first is None:
+            return moves
+        summed = np.zeros_like(moves)
+        np.add.at(summed, self.first, moves)
+        return summed
+
+    @property
+    def kinds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of (how many it fixes less those it breaks, how many copies it is), and how many witnesses are of
+        each; first those without copies, fixed, broken and neither, whether there are any or not."""
+        known = dict.fromkeys([(1, 1), (-1, 1), (0, 1)], 0)
+        if self.first is None:
+            counts = [self.fixed, self.broken, len(self) - self.fixed - self.broken]
+            return np.array(list(known)), np.array(counts)
+        moves, size = self.witnessed(self.after.astype(np.int64) - self.before), np.bincount(self.first)
+        there = np.flatnonzero(size)
+        for kind in zip(moves[there].tolist(), size[there].tolist(), strict=True):
+            known[kind] = known.get(kind, 0) + 1
+        return np.array(list(known)), np.array(list(known.values()))
+
+    @property
+    def p_value(self) -> float:
+        """Of fixed against broken, two-sided and exact: what a witness says is as likely to be its opposite. Without
+        copies that is McNemar's test."""
+        if self.first is None:
+            return mcnemar(self.fixed, self.broken)
+        moves = self.witnessed(self.after.astype(np.int64) - self.before)
+        luck, total = chances(moves), int(np.abs(moves).sum())
+        return float(min(1.0, luck[np.abs(np.arange(-total, total + 1)) >= abs(moves.sum())].sum()))
 
     @property
     def fixed(self) -> int:
@@ -65,6 +121,27 @@ def mcnemar(fixed: int, broken: int) -> float:
     return min(1.0, 2 * tail / 2**n)
 
 
+def chances(moves: np.ndarray) -> np.ndarray:
+    """Of every sum, from the lowest to the highest, if each move goes up or down like a coin."""
+    luck = np.ones(1)
+    for size, number in zip(*np.unique(np.abs(moves[moves != 0]), return_counts=True), strict=True):
+        coins = np.zeros(2 * size * number + 1)
+        coins[:: 2 * size] = _coin(int(number))
+        luck = np.convolve(luck, coins)
+    return luck
+
+
+def _coin(n: int) -> np.ndarray:
+    """The chances of 0 to n heads."""
+    return np.exp([lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2) for k in range(n + 1)])
+
+
+def own_first(labels: np.ndarray) -> np.ndarray:
+    """For each label the first position that has it."""
+    _, first, back = np.unique(labels, return_index=True, return_inverse=True)
+    return first[back.reshape(-1)]
+
+
 def interval(share: float, n: float, z: float = 1.96) -> list[float]:
     """Wilson's 95 % interval of a share."""
     if n == 0:
@@ -82,22 +159,22 @@ def paired(before: np.ndarray, after: np.ndarray, seed: int = 0, draws: int = 20
 def paired_together(parts: Sequence[tuple[float, BeforeAfter]], seed: int = 0, draws: int = 2000) -> list[float]:
     """The same of several sets, each with its weight in the whole and drawn by itself.
 
-    A draw of n examples is known by how many of them were fixed and how many broken, so those two
-    counts and the rest are drawn as a multinomial, and no example is touched again.
+    A draw of n witnesses is known by how many there are of each kind, fixed, broken or neither and of so many copies,
+    so these counts are drawn as a multinomial, and no example is touched again.
     """
     at_least("paired", draws=(draws, 1))
     rng, moved = np.random.default_rng(seed), np.zeros(draws)
     for weight, pair in parts:
-        n, fixed, broken = len(pair), pair.fixed, pair.broken
-        if n:
-            drawn = rng.multinomial(n, np.array([fixed, broken, n - fixed - broken]) / n, draws)
-            moved += weight * (drawn[:, 0] - drawn[:, 1]) / n
+        if len(pair):
+            kinds, number = pair.kinds
+            drawn = rng.multinomial(pair.witnesses, number / pair.witnesses, draws)
+            moved += weight * (drawn @ kinds[:, 0]) / (drawn @ kinds[:, 1])
     return np.percentile(moved, [2.5, 97.5]).tolist()
 
 
 def interval_together(parts: Sequence[tuple[float, BeforeAfter]]) -> list[float]:
     """Wilson's interval of a share that is mixed of several sets: as of so many examples as would err as much."""
-    shares = [(weight, float(pair.after.mean()), len(pair)) for weight, pair in parts]
+    shares = [(weight, float(pair.after.mean()), pair.alone) for weight, pair in parts]
     share = sum(weight * p for weight, p, _ in shares)
     variance = sum(weight**2 * p * (1 - p) / n for weight, p, n in shares)
     n = share * (1 - share) / variance if variance else sum(n for *_, n in shares)
@@ -127,13 +204,13 @@ def calibration(data: Factor, theta: Params, bins: int = 15) -> dict[str, float]
     return {"error": float(np.abs(gap).sum()), "confidence": float(weight @ confidence), "loss": loss, "n": n}
 
 
-def by_label(names: np.ndarray, before: np.ndarray, after: np.ndarray) -> dict[str, dict[str, Any]]:
-    """Each name's examples before and after, with the exact McNemar test of fixed against broken."""
+def by_label(names: np.ndarray, pair: BeforeAfter) -> dict[str, dict[str, Any]]:
+    """Each name's examples before and after, with the exact test of fixed against broken."""
     rows = {}
     for name in np.unique(names):
-        pair = BeforeAfter(before[names == name], after[names == name])
-        counts = {"fixed": pair.fixed, "broken": pair.broken, "p_value": mcnemar(pair.fixed, pair.broken)}
-        rows[str(name)] = {"n": len(pair), **pair.summary, **counts}
+        part = pair[names == name]
+        counts = {"fixed": part.fixed, "broken": part.broken, "p_value": part.p_value}
+        rows[str(name)] = {"n": len(part), **part.summary, **counts}
     return rows
 
 

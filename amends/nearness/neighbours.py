@@ -1,4 +1,4 @@
-"""Copies among the inputs, and neighbours in the model's own features.
+"""Neighbours and clusters in the model's own features.
 
 The features are the inputs of the last linear layer, scaled to length 1, so that nearness is the
 cosine. They are there to show a person what belongs together; scores come from the edit.
@@ -6,20 +6,16 @@ cosine. They are there to show a person what belongs together; scores come from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from hashlib import sha256
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from amends.curvature.last import last_layer
-from amends.data.examples import leaves
 from amends.errors import BadInput, at_least
 from amends.evaluation.predictions import class_targets, predicted
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
-from amends.nearness.conflicts import CHUNK
+from amends.nearness.copies import slices
 
 RESTARTS = 10
 ROUNDS = 300  # of one restart, since rounding could make assignments alternate for ever
@@ -38,49 +34,6 @@ def features(data: Factor, theta: Params) -> Tensor:
     return _unit(seen.double() if seen.shape[1] else data.outputs(theta).flatten(1).double())
 
 
-def duplicates(data: Factor, order: np.ndarray, apart: float = 0.05) -> list[list[int]]:
-    """Groups of near copies among the examples at `order`, in that order.
-
-    Equal inputs are always copies. In a float tensor, so are inputs that differ by at most `apart` of
-    their distance from the mean of `data`. A copy of a copy is in the same group.
-    """
-    part = data[order]
-    first: dict[tuple[bytes, ...], int] = {}
-    inputs = (row for _, x, _, _ in part.tiles() for row in zip(*map(_digests, leaves(x)), strict=True))
-    label = np.array([first.setdefault(row, i) for i, row in enumerate(inputs)], dtype=np.int64)
-    x = data.examples.x
-    if len(part) > 1 and isinstance(x, Tensor) and x.is_floating_point():
-        _join(label, _flat(part) - sum(_flat(tile).sum(0) for tile in _parts(data)) / len(data), apart)
-    groups: dict[int, list[int]] = {}
-    for position, group in zip(order, label, strict=True):
-        groups.setdefault(int(group), []).append(int(position))
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def _flat(part: Factor) -> Tensor:
-    """Inputs as rows of numbers, on the device of the network."""
-    device, dtype = part.network.device, torch.promote_types(leaves(part.examples.x)[0].dtype, torch.float32)
-    return part.map(lambda x, y: leaves(x)[0].reshape(len(y), -1).to(device, dtype))
-
-
-def _parts(data: Factor) -> Iterator[Factor]:
-    for start in range(0, len(data), data.batch):
-        yield data[start : start + data.batch]
-
-
-def _join(label: np.ndarray, rows: Tensor, apart: float) -> None:
-    """Gives one label to all rows that near copies link, in place."""
-    size = rows.pow(2).sum(1)
-    for at in _slices(len(rows), len(rows)):
-        distance = size[at, None] + size - 2 * rows[at] @ rows.T
-        near = (distance <= apart**2 * torch.maximum(size[at, None], size)).cpu().numpy()
-        for i, beside in zip(range(len(rows))[at], near, strict=True):
-            beside[i] = True
-            joined = np.unique(label[beside])
-            if len(joined) > 1:
-                label[np.isin(label, joined)] = joined[0]
-
-
 def votes(failures: Factor, right: Factor, theta: Params, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """For each failure, the share of its k nearest in `right` with its given label, and with its predicted one.
 
@@ -93,7 +46,7 @@ def votes(failures: Factor, right: Factor, theta: Params, k: int = 10) -> tuple[
     near, known = features(failures, theta), features(right, theta)
     labels = right.examples.y.cpu().numpy()
     y, leaning = failures.examples.y.cpu().numpy(), predicted(failures, theta)
-    for at in _slices(len(failures), len(right)):
+    for at in slices(len(failures), len(right)):
         nearest = (near[at] @ known.T).topk(min(k, len(right)), dim=1).indices.cpu().numpy()
         given[at] = (labels[nearest] == y[at, None]).mean(1)
         said[at] = (labels[nearest] == leaning[at, None]).mean(1)
@@ -161,7 +114,7 @@ def _lloyd(points: np.ndarray, centres: np.ndarray) -> tuple[float, np.ndarray]:
 def _silhouettes(points: np.ndarray, tried: list[np.ndarray]) -> list[float]:
     """Mean over points of (b − a) / max(a, b): mean distances a to its own cluster, b to the nearest other."""
     total = np.zeros(len(tried))
-    for at in _slices(len(points), len(points)):
+    for at in slices(len(points), len(points)):
         distance = np.sqrt(_squares(points[at], points))
         total += [_silhouette(distance, member, member[at]) for member in tried]
     return (total / len(points)).tolist()
@@ -189,15 +142,3 @@ def _squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _unit(rows: Tensor) -> Tensor:
     length = rows.norm(dim=1, keepdim=True)
     return rows / length.where(length > 0, 1)
-
-
-def _digests(leaf: Tensor) -> list[bytes]:
-    """Equal for equal rows and no others; adding 0 makes −0 and 0 equal."""
-    flat = (leaf + 0).reshape(len(leaf), -1).contiguous()
-    return [sha256(row).digest() for row in flat.view(torch.uint8).cpu().numpy()]
-
-
-def _slices(rows: int, across: int) -> Iterator[slice]:
-    """Slices of `rows` small enough to compare with all of `across` at once."""
-    step = max(1, CHUNK // max(1, across))
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))

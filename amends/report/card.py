@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from amends.evaluation.words import OVER
 from amends.report.charts import chosen_by
 from amends.report.outcome import sentence
 
 
 def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
     """Markdown: what failed, what was removed and by which rule, what got better and what got worse."""
-    holdout, remaining, overall = metrics["holdout"], metrics["remaining"], metrics["overall"]
+    holdout = metrics["holdout"]
     lines = [
         "---", "tags:", "- amends", "- repaired", "---", "",
         "# Model card of a repair", "",
@@ -30,9 +31,10 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
         "## Before and after", "",
         "| accuracy | before | after | examples |", "|---|---|---|---|",
     ]  # fmt: skip
-    for name, row in (("holdout failures", holdout), ("remaining examples", remaining), ("overall", overall)):
+    for name in ("holdout", "remaining", "overall", "evaluation"):
+        row = metrics[name]
         if row is not None and row["n"]:
-            lines.append(f"| {name} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |")
+            lines.append(f"| {name}: {OVER[name]} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |")
     lines += ["", f"Fixed: {metrics['fixed']}. Newly broken: {metrics['newly_broken']}."]
     if metrics.get("harmed"):
         lines.append(f"Accuracy fell on: {', '.join(map(str, metrics['harmed']))}.")

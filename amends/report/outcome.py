@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from amends.evaluation.words import OVER
 from amends.report.charts import chosen_by, curve, dumbbell, legend, scale_of_shares
 from amends.report.markup import Html, change, count, folded, join, probability, share, span, table, tag
 
-SETS = {
-    "query": "failures used for the search",
-    "holdout": "failures kept for judging",
-    "remaining": "examples that were right",
-    "overall": "holdout and remaining, in the proportion given",
-}
 GLYPHS = {
     "repaired": "M8 16.5l5.2 5.2L24.5 10.4",
     "partly repaired": "M16 5a11 11 0 0 1 0 22z",
@@ -63,7 +58,8 @@ def figures(metrics: dict[str, Any], trained: int | None) -> Html:
         ("not judged" if rest is None else count(metrics["newly_broken"]),
          "no remaining examples were given" if rest is None
          else f"of {count(rest['n'])} examples that were right are newly broken"),
-        (f"{share(whole['before'])} → {share(whole['after'])}", "overall accuracy, before and after"),
+        (f"{share(whole['before'])} → {share(whole['after'])}",
+         f"accuracy {OVER['overall']}, before and after"),
         (count(metrics["removed"]), f"{'' if trained is None else f'of {count(trained)} '}training examples removed"),
     ]  # fmt: skip
     return tag("ul", *(tag("li", tag("b", value), tag("span", says)) for value, says in tiles), class_="figures")
@@ -71,7 +67,7 @@ def figures(metrics: dict[str, Any], trained: int | None) -> Html:
 
 def before_after(metrics: dict[str, Any]) -> Html:
     rows, lines = [], []
-    for name, what in SETS.items():
+    for name, what in OVER.items():
         row = metrics.get(name)
         if not row or not row["n"] or row["before"] is None:
             continue

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 AGAIN = "make the run again"
 METRICS: dict[str, type] = {
-    "verdict": str, "reason": str, "query": dict, "holdout": dict, "overall": dict, "intervals": dict, "changes": dict,
-    "p_values": dict, "fixed": int, "newly_broken": int, "removed": int, "controls": dict, "groups": dict,
-    "classes": dict, "harmed": list, "keep": dict, "suspects": list, "duplicates": list, "warnings": list,
-    "fixed_at": list, "broken_at": list,
+    "verdict": str, "reason": str, "query": dict, "holdout": dict, "overall": dict, "evaluation": dict,
+    "intervals": dict, "changes": dict, "p_values": dict, "fixed": int, "newly_broken": int, "removed": int,
+    "controls": dict, "groups": dict, "classes": dict, "harmed": list, "keep": dict, "suspects": list,
+    "duplicates": list, "warnings": list, "fixed_at": list, "broken_at": list,
 }  # fmt: skip
 PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]+\Z")
 

@@ -27,6 +27,7 @@ from amends.evidence.prepare import factors, network_of
 from amends.likelihoods import Bernoulli, Categorical, Custom, Gaussian, Likelihood, Tokens
 from amends.methods import fine_tune, named
 from amends.models import Loaded, function_named, load
+from amends.nearness.copies import shared
 
 FUNCTIONS = ("transform", "augment")
 KINDS: dict[str, Callable[..., Likelihood]] = {
@@ -98,8 +99,8 @@ def open_job(config: Config) -> Job:
     train = _read(config, "train", loaded)
     held = {n: _read(config, n, loaded, train) for n in ("evaluation", "remaining") if "path" in config[n]}
     keep = {f"keep.{n}": _read(config, f"keep.{n}", loaded, train) for n in config.keep}
-    failures, remaining, notes = _failures(config, network, loaded, train, held)
-    records = {"train": train, "failures": failures, "remaining": remaining, **keep}
+    found, notes = _failures(config, network, loaded, train, held)
+    records = {"train": train, **found, **keep}
     records = {name: data for name, data in records.items() if data is not None}
     given = factors(network, config.repair("batch_size"), **records)
     names = dict(zip(keep, sets_to_keep(_kept(config))[0], strict=True))  # as a repair in Python would name them
@@ -152,17 +153,22 @@ def _arguments(config: Config, table: str, loaded: Loaded, classes: tuple[str, .
 
 def _failures(
     config: Config, network: Network, loaded: Loaded, train: Records, held: dict[str, Records]
-) -> tuple[Records, Records | None, list[str]]:
-    """The failures and what remains, as named or found by running the model; and what to say about them."""
-    named = config["failures"]
+) -> tuple[dict[str, Records | None], list[str]]:
+    """The failures and what remains, as named or found by running the model, and what of the evaluation set is
+    neither; and what to say about them."""
+    named, pool, rest = config["failures"], held.get("evaluation"), held.get("remaining")
+    fine = np.zeros(0, dtype=bool) if pool is None else _right(config, network, "evaluation", pool)
     if "path" in named:
-        failures, pool = _read(config, "failures", loaded, train), held.get("evaluation")
-        rest = held.get("remaining")
-        if rest is None and pool is not None:
-            rest = _some(pool, np.flatnonzero(_right(config, network, "evaluation", pool)))
-        return failures, rest, _already(int(_right(config, network, "failures", failures).sum()), len(failures))
+        failures = _read(config, "failures", loaded, train)
+        said = _already(int(_right(config, network, "failures", failures).sum()), len(failures))
+        if pool is None:
+            return {"failures": failures, "remaining": rest}, said
+        sets = factors(network, config.repair("batch_size"), evaluation=pool, failures=failures)
+        left = np.flatnonzero(~shared(sets["evaluation"], sets["failures"]))
+        other = left if rest is not None else left[~fine[left]]
+        rest = rest or _some(pool, np.flatnonzero(fine))
+        return {"failures": failures, "remaining": rest, "unnamed": _some(pool, other)}, said
     pool = held["evaluation"]
-    fine = _right(config, network, "evaluation", pool)
     if "ids" in named or "indices" in named:
         which = named["indices"] if "indices" in named else config.folder / named["ids"]
         at = positions(pool, which, config.where_is("failures"))
@@ -175,8 +181,11 @@ def _failures(
         )
     failures = select(pool, at)
     failures = replace(failures, columns={"row": at, **failures.columns})
-    rest = held.get("remaining") or _some(pool, np.setdiff1d(np.flatnonzero(fine), at))
-    return failures, rest, _already(int(fine[at].sum()), len(at))
+    left = np.setdiff1d(np.arange(len(fine)), at)
+    other = left if rest is not None else left[~fine[left]]
+    rest = rest or _some(pool, left[fine[left]])
+    sets = {"failures": failures, "remaining": rest, "unnamed": _some(pool, other)}
+    return sets, _already(int(fine[at].sum()), len(at))
 
 
 def _some(pool: Records, at: np.ndarray) -> Records | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,17 +17,19 @@ from amends.algorithm.identify import Identified, Influence
 from amends.algorithm.options import Options, sets_to_keep
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, gone_in, together
+from amends.algorithm.sets import evaluation
 from amends.algorithm.split import Split
-from amends.algorithm.verdict import TELLING
 from amends.data.decisions import REMOVE
 from amends.evaluation.statistics import by_label, harmed
+from amends.evaluation.words import OVER
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.evidence.prepare import entry, needed, prepare
 from amends.methods import Default, Method, Scorer
-from amends.nearness.neighbours import duplicates
+from amends.nearness.copies import duplicates
 from amends.progress import Progress
 from amends.workflow.stages import stages
+from amends.workflow.warned import warnings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,13 +97,13 @@ class Repair:
     def __repr__(self) -> str:
         m = self.metrics
         lines = [f"{m['verdict']}: {m['reason']}"]
-        for name in ("query", "holdout", "remaining", "overall"):
+        for name, over in OVER.items():
             row = m[name]
             if row is None or not row["n"]:
                 continue
             low, high = m["intervals"].get(name, (None, None))
-            span = "" if low is None else f"  [{low:.3f}, {high:.3f}]"
-            lines.append(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}{span}  n = {row['n']}")
+            span = " " * 16 if low is None else f"[{low:.3f}, {high:.3f}]"
+            lines.append(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}  {span}  {row['n']} {over}")
         counts = f"fixed {m['fixed']}, newly broken {m['newly_broken']}"
         lines.append(f"  {counts}, removed {m['removed']} of {len(self.influence)}")
         for name, row in m["controls"].items():
@@ -184,7 +186,9 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "offer": whole.offer,
         "controls": whole.controls,
         "curve": [p.row() for p in whole.points],
-        "groups": by_label(split.group[held_out], outcome.failed.before, outcome.failed.after),
+        "evaluation": evaluation(given, theta),
+        "already_right": len(split.already),
+        "groups": by_label(split.group[held_out], outcome.failed),
         "rounds": [r.row() for r in rounds],
         "classes": classes,
         "harmed": worse,
@@ -194,7 +198,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "suspects": suspects.tolist(),
         "duplicates": duplicates(given["train"], gone),
         "identified_with": [h.row() for h in whole.search.influence.heard],
-        "warnings": [*_too_few(split, "remaining" in given), *suspect_labels(suspects, split, given["failures"])],
+        "warnings": warnings_of(split, given, metrics, suspects),
         "seed": problem.plan.seed,
     }
     repaired = given["train"].network.module_with(theta, model)
@@ -205,22 +209,3 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
 
 def _class(names: Sequence[str]) -> str:
     return f"class {names[0]}" if len(names) == 1 else f"classes {', '.join(names)}"
-
-
-def _too_few(split: Split, remaining: bool) -> Iterator[str]:
-    counts = {"failures": len(split.holdout)} | ({"right examples": len(split.judge)} if remaining else {})
-    for what, number in counts.items():
-        if number < TELLING:
-            yield f"only {number} {what} judge the repair, too few to be sure; give {2 * TELLING} or more"
-
-
-def suspect_labels(suspects: np.ndarray, split: Split, failed: Factor, where: str = "metrics['suspects']") -> list[str]:
-    """A warning where failures searched with seem to have a wrong label themselves; `where` lists them."""
-    if not len(suspects):
-        return []
-    names = failed.examples.names()
-    known = "" if names is None else f" ({names[suspects[0]]})"
-    return [
-        f"{len(suspects)} of the {len(split.query)} failures searched with seem to have a wrong label themselves, "
-        f"failures[{suspects[0]}]{known} for one; {where} lists them; correct or drop them, and look at the others too"
-    ]

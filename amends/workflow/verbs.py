@@ -20,9 +20,10 @@ from amends.runs.disk import add_to_folder, locked, occupied, write_folder
 from amends.runs.run import DONE, Run
 from amends.workflow.checkpoint import ROUNDS, SEARCH, add_round, add_search, drop_rounds, read_stages
 from amends.workflow.job import Job
-from amends.workflow.repair import Repair, concluded, suspect_labels
+from amends.workflow.repair import Repair, concluded
 from amends.workflow.stages import stages
 from amends.workflow.store import RULE, Origin, hashes, write_first_search, write_repair, write_rows
+from amends.workflow.warned import suspect_labels
 
 if TYPE_CHECKING:
     import pandas as pd

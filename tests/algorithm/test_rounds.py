@@ -59,14 +59,14 @@ def alternating(planted, result):
     return amends.repair(*planted[:4], **cheaply(result, group_by=amends.Groups(names, ["a", "b"])))
 
 
-def test_a_group_that_an_earlier_round_repaired_is_not_called_unexplained(alternating):
+def test_a_group_that_an_earlier_round_repaired_is_not_called_past_help(alternating):
     first, second = alternating.metrics["rounds"]
     now = alternating.metrics["groups"]["b"]
     assert first["verdict"] == "repaired"
     assert now["after"] >= 0.5
     assert second["verdict"] != "not repaired"
     assert second["fixed"] == now["fixed"]
-    assert "does not explain" not in alternating.metrics["reason"]
+    assert "do not help" not in alternating.metrics["reason"]
 
 
 def test_the_control_of_several_rounds_is_that_of_the_model_handed_in(alternating, result):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -38,6 +39,7 @@ def said(holdout=0.6, remaining=1.0, n=40, limits=None, chosen=None, against=Non
         "holdout": row(options.get("before", 0.0), holdout, n),
         "remaining": None if remaining is None else row(1.0, remaining, 400),
         "query": row(0.0, options.get("query", 0.6), 40),
+        "witnesses": {"holdout": options.get("witnesses", n), "query": 40},
     }
     against = [Pair(), Pair(by=RANDOM)] if against is None else against
     return verdict_of(
@@ -60,6 +62,7 @@ def test_few_to_judge_with_are_said_to_be_few():
     assert said(n=20)[1] == said()[1]
     assert said(n=19) == (REPAIRED, f"{said()[1]}, though 19 are too few to be sure")
     assert said(0.4, n=19)[1].endswith("though 19 are too few to be sure")
+    assert said(witnesses=19)[1].endswith("though 19 are too few to be sure")
 
 
 def test_without_a_holdout_the_query_is_judged():
@@ -69,11 +72,17 @@ def test_without_a_holdout_the_query_is_judged():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"before": 1.0, "holdout": 1.0}, "right already; were failures and remaining swapped"),
-        ({"tried": False}, "no training example stands against"),
-        ({"final": None, "safe": False, "limits": Limits(0.99)}, "accuracy falls below 0.990 on remaining"),
-        ({"final": None}, "nothing is gained over removing none"),
-        ({"remaining": 0.98, "limits": Limits(None, 0.99)}, "accuracy on remaining would be 0.980, below 0.990"),
+        ({"tried": False}, "^nothing was found: no training example stands against these failures$"),
+        (
+            {"final": None, "safe": False, "limits": Limits(0.99)},
+            "^something would be broken: .* falls below 0.990 on remaining$",
+        ),
+        ({"final": None}, "^the examples found do not help: .* nothing is gained over removing none$"),
+        ({"final": None, "n": 19}, "^cannot tell: .* nothing is gained over removing none, but 19 failures that judge"),
+        (
+            {"remaining": 0.98, "limits": Limits(None, 0.99)},
+            "^something would be broken: accuracy on remaining would be 0.980, below 0.990$",
+        ),
         (
             {
                 "chosen": point(kept=(0.8, 0.7)),
@@ -81,12 +90,26 @@ def test_without_a_holdout_the_query_is_judged():
             },
             r"accuracy on keep\['night'\] would be 0.700, below 0.750",
         ),
-        ({"remaining": 0.93}, "breaks as much as it fixes"),
+        ({"remaining": 0.93}, "^something would be broken: removing the examples found breaks as much as it fixes$"),
         ({"remaining": 0.98, "costs": 4.0}, "breaks as much as it fixes"),
-        ({"before": 0.6}, "breaks as much as it fixes"),
-        ({"against": [Pair(), Pair(0.0, by=RANDOM)]}, r"a control does as well \(removed: random\)"),
-        ({"against": [Pair(p=0.051)]}, r"the gain over a control \(removed: nothing\) may be chance \(p = 0.05\)$"),
-        ({"against": [Pair(p=0.2)], "n": 19}, "19 failures are too few to tell; give 40 or more"),
+        ({"before": 0.6}, "^the examples found do not help: removing them fixes nothing$"),
+        (
+            {"against": [Pair(), Pair(0.0, by=RANDOM)]},
+            r"^the examples found do not help: a control does as well \(removed: random\)$",
+        ),
+        (
+            {"against": [Pair(0.0)], "n": 1},
+            r"^cannot tell: a control does as well \(removed: nothing\), but 1 failure that judges is too few; give 40",
+        ),
+        (
+            {"against": [Pair(p=0.051)]},
+            r"^the examples found do not .* gain over a control \(removed: nothing\) may be chance \(p = 0.05\)$",
+        ),
+        (
+            {"against": [Pair(p=0.2)], "n": 19},
+            "^cannot tell: .*, but 19 failures that judge are too few; give 40 or more$",
+        ),
+        ({"against": [Pair(p=0.2)], "witnesses": 3}, r"3 failures that judge are too few \(beside 37 copies of them"),
         ({"against": [Pair(), Pair(0.0, by=CAUSES)]}, "it gains nothing"),
     ],
 )
@@ -111,7 +134,7 @@ def threshold(at):
     return {"weight": torch.tensor([[0.0], [1.0]]), "bias": torch.tensor([0.0, -at])}
 
 
-def judged(controls, causes, broken):
+def judged(controls, causes, broken, **first):
     """Six failures at .5, as many right examples there as are `broken`, and twenty below."""
     network = Network.of(nn.Linear(1, 2), Categorical())
     failures = factor(network, torch.full((6, 1), 0.5), torch.ones(6, dtype=torch.long), "failures")
@@ -119,7 +142,7 @@ def judged(controls, causes, broken):
     rest = factor(network, x, torch.zeros(len(x), dtype=torch.long), "remaining")
     points = [CurvePoint(by, 9, tuple(Fit(threshold(at), 0.0, 1.0) for at in fits))
               for by, fits in ((NOTHING, controls), (CAUSES, causes))]  # fmt: skip
-    control, moved = with_outcomes(points, Sets(failures, failures, failures[:0], rest, 6, len(x)))
+    control, moved = with_outcomes(points, Sets(failures, failures, failures[:0], rest, 6, len(x), first))
     return Against(moved, control, Objective(6 / (6 + len(x))))
 
 
@@ -129,6 +152,14 @@ def test_what_is_fixed_must_outweigh_what_breaks_beyond_chance(broken, expected)
     pair = judged([1.0], [0.0], broken)
     assert pair.p_value == pytest.approx(expected, abs=1e-3)
     assert pair.gain == pytest.approx((6 - broken) / (26 + broken))
+
+
+def test_copies_are_one_coin():
+    """Six failures that are copies of two: the gain is the same, but it is that of two coins."""
+    pair = judged([1.0], [0.0], 0, holdout=np.array([0, 0, 0, 0, 4, 4]))
+    assert pair.gain == pytest.approx(6 / 26)
+    assert pair.p_value == pytest.approx(1 / 2**2)
+    assert judged([1.0], [0.0], 6, remaining=np.array([0] * 6 + list(range(6, 26)))).p_value == pytest.approx(65 / 128)
 
 
 def test_all_fits_are_compared():

@@ -21,6 +21,7 @@ from amends.evaluation.statistics import (
     interval,
     mcnemar,
     paired,
+    paired_together,
 )
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Custom
@@ -182,13 +183,13 @@ def test_confusion_has_the_truth_in_rows():
 
 
 def changed(**counts):
-    """Names, before and after, of so many fixed, broken, right and wrong throughout under each name."""
+    """Names, and before and after, of so many fixed, broken, right and wrong throughout under each name."""
     rows = []
     for name, numbers in counts.items():
         for (was, now), number in zip([(0, 1), (1, 0), (1, 1), (0, 0)], numbers, strict=True):
             rows += [(name, was, now)] * number
     names, before, after = zip(*np.random.default_rng(0).permutation(np.array(rows, dtype=object)), strict=True)
-    return np.array(names, dtype=object), np.array(before, dtype=bool), np.array(after, dtype=bool)
+    return np.array(names, dtype=object), BeforeAfter(np.array(before, dtype=bool), np.array(after, dtype=bool))
 
 
 def test_by_label_counts_and_tests_each_name():
@@ -198,7 +199,7 @@ def test_by_label_counts_and_tests_each_name():
     assert rows["a"] == pytest.approx({"n": 10, "before": 0.1, "after": 0.5, "fixed": 5, "broken": 1, "p_value": p[0]})
     b = {"n": 32, "before": 29 / 32, "after": 22 / 32, "fixed": 2, "broken": 9, "p_value": p[1]}
     assert rows["b"] == pytest.approx(b)
-    assert by_label(np.zeros(0, dtype=object), np.zeros(0, bool), np.zeros(0, bool)) == {}
+    assert by_label(np.zeros(0, dtype=object), BeforeAfter(np.zeros(0, bool), np.zeros(0, bool))) == {}
 
 
 def test_harmed_is_what_fell_beyond_chance():
@@ -208,3 +209,54 @@ def test_harmed_is_what_fell_beyond_chance():
     assert harmed(rows, least=0.1) == ["chance", "worst", "fell"]
     assert harmed({k: rows[k] for k in ("chance", "better")}) == ["chance"]
     assert harmed({}) == []
+
+
+def told(sizes, moves):
+    """So many copies each, fixed (1), broken (−1) or as they were (0), with the witness each is a copy of."""
+    move = np.repeat(moves, sizes)
+    first = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
+    return BeforeAfter(move < 0, move > 0, first)
+
+
+def test_copies_are_one_witness():
+    """77 copies of one failure that is fixed: the accuracy is 1, and it is one coin."""
+    pair = told([77], [1])
+    assert (pair.fixed, len(pair), pair.witnesses, pair.alone) == (77, 77, 1, 1.0)
+    assert pair.p_value == 1.0
+    assert interval(1.0, pair.alone) == interval(1.0, 1)
+    assert BeforeAfter(pair.before, pair.after).p_value < 1e-20
+
+
+def test_the_test_flips_witnesses_not_copies():
+    """Every way the coins can fall, counted."""
+    sizes, moves = [3, 1, 2, 1, 5], [1, -1, 1, 1, -1]
+    sums = [sum(s * m * c for s, m, c in zip(sizes, moves, coins, strict=True))
+            for coins in np.stack(np.meshgrid(*[[-1, 1]] * 5)).reshape(5, -1).T]  # fmt: skip
+    gained = sum(s * m for s, m in zip(sizes, moves, strict=True))
+    expected = np.mean([abs(s) >= abs(gained) for s in sums])
+    assert told(sizes, moves).p_value == pytest.approx(expected, rel=1e-12)
+    single = told([1] * 12, [1] * 8 + [-1] * 2 + [0] * 2)
+    assert single.p_value == pytest.approx(mcnemar(8, 2), rel=1e-12)
+    assert paired_together([(1.0, single)]) == paired(single.before, single.after)
+
+
+def test_the_bootstrap_draws_witnesses():
+    rng, sizes = np.random.default_rng(0), rng_sizes()
+    moves = rng.choice([-1, 0, 1], len(sizes), p=[0.1, 0.3, 0.6])
+    drawn = rng.integers(len(sizes), size=(4000, len(sizes)))
+    expected = np.percentile((sizes * moves)[drawn].sum(1) / sizes[drawn].sum(1), [2.5, 97.5])
+    assert paired_together([(1.0, told(sizes, moves))]) == pytest.approx(expected, abs=0.03)  # of 60 witnesses
+
+
+def rng_sizes():
+    return np.random.default_rng(3).integers(1, 8, size=60)
+
+
+def test_a_part_of_copies_is_one_witness_too():
+    pair = told([3, 2, 1], [1, 0, 1]).then(told([2], [1]))
+    assert pair.first.tolist() == [0, 0, 0, 3, 3, 5, 6, 6]
+    part = pair[np.array([1, 2, 5, 7])]
+    assert part.first.tolist() == [0, 0, 2, 3]
+    rows = by_label(np.array(list("aaabbbbb")), pair)
+    assert rows["a"]["p_value"] == 1.0
+    assert rows["b"] == {"n": 5, "before": 0.0, "after": 0.6, "fixed": 3, "broken": 0, "p_value": pytest.approx(0.5)}

@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from amends.errors import BadInput
-from amends.nearness import neighbours
+from amends.nearness import copies, neighbours
 from amends.nearness.neighbours import clusters, features
 from tests.conftest import classification, factor
 from tests.nearness.points import plainly
@@ -80,7 +80,7 @@ def test_the_number_is_that_of_the_best_silhouette(monkeypatch):
     theta, points = data.network.params, features(data, data.network.params).numpy()
     tried = {k: clusters(data, theta, k) for k in range(2, 9)}
     shares = {k: silhouette_score(points, member.astype(str)) for k, member in tried.items()}
-    monkeypatch.setattr(neighbours, "CHUNK", 300)
+    monkeypatch.setattr(copies, "CHUNK", 300)
     silhouettes = neighbours._silhouettes(
         points, [np.unique(m.astype(str), return_inverse=True)[1] for m in tried.values()]
     )

@@ -11,12 +11,12 @@ from amends.report.charts import BOTTOM, HIGH, TOP
 def test_the_dumbbells_are_where_the_shares_are(page, result):
     m = result.metrics
     drawn = page.all("svg", page.section("before-after"), class_="dumbbell", role="img")
-    for svg, name in zip(drawn, ("query", "holdout", "remaining", "overall"), strict=True):
+    for svg, name in zip(drawn, ("query", "holdout", "remaining", "overall", "evaluation"), strict=True):
         at = {c[1]["class"]: float(c[1]["cx"].rstrip("%")) for c in page.all("circle", svg)}
         assert at["before"] == pytest.approx(2 + 96 * m[name]["before"], abs=0.01)
         assert at["after"] == pytest.approx(2 + 96 * m[name]["after"], abs=0.01)
         spans = page.all("line", svg, class_="interval")
-        assert len(spans) == 1
+        assert len(spans) == (name != "evaluation")  # of which a part was learned from
         assert all(float(s[1]["x1"][:-1]) <= at["after"] <= float(s[1]["x2"][:-1]) for s in spans)
 
 

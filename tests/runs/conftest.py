@@ -9,8 +9,8 @@ import pytest
 SHARES = {"before": 0.0, "after": 0.75, "n": 4}
 METRICS = {
     "verdict": "repaired", "reason": "75% of the holdout failures are right", "query": SHARES, "holdout": SHARES,
-    "remaining": None, "overall": SHARES, "intervals": {}, "changes": {}, "p_values": {}, "fixed": 3,
-    "newly_broken": 0, "removed": 1, "controls": {}, "groups": {}, "classes": {}, "harmed": [], "keep": {},
+    "remaining": None, "overall": SHARES, "evaluation": SHARES, "intervals": {}, "changes": {}, "p_values": {},
+    "fixed": 3, "newly_broken": 0, "removed": 1, "controls": {}, "groups": {}, "classes": {}, "harmed": [], "keep": {},
     "suspects": [], "duplicates": [], "warnings": [], "fixed_at": [0, 1, 2], "broken_at": [],
     "identified_with": [{"name": "ewc", "weight": 1.0}],
 }  # fmt: skip

@@ -63,7 +63,7 @@ def test_who_was_heard_what_was_copied_and_who_is_suspected(planted, result):
     assert [row["name"] for row in heard] == [h.name for h in result.influence.heard]
     assert sum(row["weight"] for row in heard) == pytest.approx(1.0)
     assert all(set(row) == {"name", "found", "unseen", "weight", "refused"} for row in heard)
-    assert result.metrics["duplicates"] == amends.nearness.neighbours.duplicates(result.influence.train, result.removed)
+    assert result.metrics["duplicates"] == amends.nearness.copies.duplicates(result.influence.train, result.removed)
     assert set(result.metrics["suspects"]) <= set(result.rounds[0].search.part.query.tolist())
     assert not any("too few" in w for w in result.metrics["warnings"])
     assert len(planted[2][0]) - len(result.rounds[0].search.part.query) >= 20

@@ -1,0 +1,134 @@
+"""Copies among the inputs: what is told several times, and by how many witnesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.data.inputs import leaves
+from amends.data.splits import some
+from amends.evidence.factor import Factor
+from amends.nearness.conflicts import CHUNK
+
+APART = 0.05  # of their distance from the mean, by which near copies may differ
+WORK = 2**36  # numbers multiplied to compare all pairs, a few seconds; where it would be more, only equality counts
+LOOKED_AT = 1000  # examples that stand for all where a mean is taken
+
+
+def duplicates(data: Factor, order: np.ndarray, apart: float = APART) -> list[list[int]]:
+    """Groups of near copies among the examples at `order`, in that order.
+
+    Equal inputs are always copies. In a float tensor, so are inputs that differ by at most `apart` of
+    their distance from the mean of `data`. A copy of a copy is in the same group.
+    """
+    part = data[order]
+    ground = (_mean(data), None) if len(part) > 1 and _compared(data) else None
+    groups: dict[int, list[int]] = {}
+    for position, group in zip(order, _first(part, ground, apart), strict=True):
+        groups.setdefault(int(group), []).append(int(position))
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def witnesses(data: Factor, beside: Factor, apart: float = APART) -> np.ndarray:
+    """For each example the position of the first of its copies, itself where it has none before it.
+
+    Copies have the same target, and inputs as in `duplicates`, but that distances are from the mean of `beside`, and in
+    a table each column is in units of its own spread there, so that none outweighs the others. The model says the same
+    of all copies, so together they are one witness.
+    """
+    first = np.arange(len(data))
+    if len(data) < 2:
+        return first
+    ground = _ground(beside[some(np.arange(len(beside)), LOOKED_AT, 0)]) if _compared(data) else None
+    targets = data.examples.y.reshape(len(data), -1).cpu()
+    _, kind = np.unique((targets.float() if targets.dtype == torch.bfloat16 else targets).numpy(), axis=0,
+                        return_inverse=True)  # fmt: skip
+    for k in range(kind.max() + 1):
+        at = np.flatnonzero(kind.reshape(-1) == k)
+        if len(at) > 1:
+            first[at] = at[_first(data[at], ground, apart)]
+    return first
+
+
+def shared(data: Factor, among: Factor) -> np.ndarray:
+    """Which examples are equal to one of another set, target and all."""
+    known = set(_whole(among))
+    return np.array([row in known for row in _whole(data)], dtype=bool)
+
+
+def _whole(data: Factor) -> Iterator[tuple[bytes, ...]]:
+    for _, x, y, _ in data.tiles():
+        yield from zip(*map(_digests, (*leaves(x), y)), strict=True)
+
+
+def _first(part: Factor, ground: tuple[Tensor, Tensor | None] | None, apart: float) -> np.ndarray:
+    """For each example the position of the first of its copies; near ones too where there is a mean to compare from,
+    with the units or without, and not too much to compare."""
+    seen: dict[tuple[bytes, ...], int] = {}
+    inputs = (row for _, x, _, _ in part.tiles() for row in zip(*map(_digests, leaves(x)), strict=True))
+    label = np.array([seen.setdefault(row, i) for i, row in enumerate(inputs)], dtype=np.int64)
+    if ground is not None and len(part) > 1 and len(part) ** 2 * ground[0].numel() <= WORK:
+        away = _flat(part) - ground[0]
+        _join(label, away if ground[1] is None else away / ground[1], apart)
+    return label
+
+
+def _compared(data: Factor) -> bool:
+    """Whether inputs are one tensor of numbers, so that some can be nearer than others."""
+    x = data.examples.x
+    return isinstance(x, Tensor) and x.is_floating_point()
+
+
+def _mean(data: Factor) -> Tensor:
+    parts = (data[start : start + data.batch] for start in range(0, len(data), data.batch))
+    return torch.stack([_flat(part).sum(0) for part in parts]).sum(0) / len(data)
+
+
+def _ground(data: Factor) -> tuple[Tensor, Tensor | None]:
+    """The mean, and for a table the spread of each column; of one that is nearly always the same, such as a pixel at
+    the border, a tenth of the usual spread."""
+    centre = _mean(data)
+    if leaves(data.examples.x)[0].ndim != 2:
+        return centre, None
+    spread = (_flat(data) - centre).pow(2).mean(0).sqrt()
+    varying = spread[spread > 0]
+    return centre, spread.clamp_min(float(varying.median()) / 10) if len(varying) else None
+
+
+def _flat(part: Factor) -> Tensor:
+    """Inputs as rows of numbers, on the device of the network."""
+    device, dtype = part.network.device, torch.promote_types(leaves(part.examples.x)[0].dtype, torch.float32)
+    return part.map(lambda x, y: _dense(leaves(x)[0]).reshape(len(y), -1).to(device, dtype))
+
+
+def _join(label: np.ndarray, rows: Tensor, apart: float) -> None:
+    """Gives one label to all rows that near copies link, in place: the smallest of theirs."""
+    size = rows.pow(2).sum(1)
+    for at in slices(len(rows), len(rows)):
+        distance = size[at, None] + size - 2 * rows[at] @ rows.T
+        near = (distance <= apart**2 * torch.maximum(size[at, None], size)).cpu().numpy()
+        for i, beside in zip(range(len(rows))[at], near, strict=True):
+            beside[i] = True
+            joined = np.unique(label[beside])
+            if len(joined) > 1:
+                label[np.isin(label, joined)] = joined[0]
+
+
+def _digests(leaf: Tensor) -> list[bytes]:
+    """Equal for equal rows and no others; adding 0 makes −0 and 0 equal."""
+    flat = (_dense(leaf) + 0).reshape(len(leaf), -1).contiguous()
+    return [sha256(row).digest() for row in flat.view(torch.uint8).cpu().numpy()]
+
+
+def _dense(leaf: Tensor) -> Tensor:
+    return leaf if leaf.layout == torch.strided else leaf.to_dense()
+
+
+def slices(rows: int, across: int) -> Iterator[slice]:
+    """Slices of `rows` small enough to compare with all of `across` at once."""
+    step = max(1, CHUNK // max(1, across))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))

@@ -1,0 +1,64 @@
+"""What a person should know about a repair, beside its verdict: one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from amends.algorithm.split import Split
+from amends.algorithm.verdict import TELLING
+from amends.evaluation.predictions import right
+from amends.evidence.factor import Factor
+
+
+def warnings_of(
+    split: Split, given: Mapping[str, Factor], metrics: Mapping[str, Any], suspects: np.ndarray
+) -> list[str]:
+    """All there are, what matters most first."""
+    return [
+        *_not_failures(split, given), *_copied(split), *_too_few(metrics),
+        *suspect_labels(suspects, split, given["failures"]),
+    ]  # fmt: skip
+
+
+def _not_failures(split: Split, given: Mapping[str, Factor]) -> Iterator[str]:
+    known, n = len(split.already), len(split.group)
+    if known:
+        are = "1 is" if known == 1 else f"{known} are"
+        yield f"of the {n} failures {are} right already, and neither searched with nor counted as fixed; drop them"
+    others = int((~right(given["unnamed"], given["unnamed"].network.params)).sum()) if "unnamed" in given else 0
+    if others:
+        yield (
+            f"{others} more of the evaluation set {'is' if others == 1 else 'are'} wrong and not named as failures; "
+            "of the numbers only evaluation counts them"
+        )
+
+
+def _copied(split: Split) -> Iterator[str]:
+    at = np.concatenate([split.query, split.holdout])
+    copies = len(at) - len(np.unique(split.failures_first[at]))
+    if copies:
+        are = "1 is a copy of another" if copies == 1 else f"{copies} are copies of others"
+        yield f"of the {len(at)} failures {are}, or nearly, and copies count once in tests and intervals; give others"
+
+
+def _too_few(metrics: Mapping[str, Any]) -> Iterator[str]:
+    for name, what in (("holdout", "failure"), ("remaining", "right example")):
+        number = metrics["witnesses"].get(name, TELLING)
+        if number < TELLING:
+            judge = f"{what} judges" if number == 1 else f"{what}s judge"
+            yield f"only {number} {judge} the repair, too few to be sure; give {2 * TELLING} or more"
+
+
+def suspect_labels(suspects: np.ndarray, split: Split, failed: Factor, where: str = "metrics['suspects']") -> list[str]:
+    """A warning where failures searched with seem to have a wrong label themselves; `where` lists them."""
+    if not len(suspects):
+        return []
+    names = failed.examples.names()
+    known = "" if names is None else f" ({names[suspects[0]]})"
+    return [
+        f"{len(suspects)} of the {len(split.query)} failures searched with seem to have a wrong label themselves, "
+        f"failures[{suspects[0]}]{known} for one; {where} lists them; correct or drop them, and look at the others too"
+    ]
