@@ -109,7 +109,10 @@ def images_project(folder: Path) -> Path:
     return config
 
 
-WORDS = ("sun", "song", "cake", "grave", "ache", "loss", "rain", "road", "tea", "door")
+WORDS = (
+    "sun", "song", "cake", "grave", "ache", "loss", "rain", "road", "tea", "door", "cup", "hill", "lamp", "train",
+    "wall", "coat", "fish", "gate", "horse", "ink", "jar", "key", "leaf", "milk", "nail", "oak", "pan", "rope",
+)  # fmt: skip
 BAG = f"""import torch
 from torch import nn
 

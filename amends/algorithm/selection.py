@@ -37,7 +37,13 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
     """Causes as unique integer positions: from positions, from a boolean mask over train, or from a table of causes,
     whose ids count where the examples have `names`, and whose decisions are followed."""
     if "index" in getattr(causes, "columns", ()):  # result.causes, or a part of it
-        return np.unique(places(decided(causes), size, names))
+        at = np.unique(places(decided(causes), size, names))
+        if len(at) == size > 0:
+            raise BadInput(
+                "the table holds all of train and decides nothing; causes; give its first rows, or write remove into "
+                "its column decision"
+            )
+        return at
     given = np.asarray(causes.cpu() if hasattr(causes, "cpu") else causes)
     if given.dtype == bool:
         if given.shape != (size,):

@@ -42,9 +42,9 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
         print_json({**metrics, "run": str(out), "unmet": missed})
     else:
         console = _console()
-        if len(causes):
-            show_causes(causes, console=console)
-            console.print(f"{len(causes)} removed in total.\n")
+        show_causes(causes, console=console)
+        removed = f"{metrics['removed']} removed in total." if metrics["removed"] else "None of them was removed."
+        console.print(f"{removed}\n")
         show_curve(metrics["curve"], metrics["removed"], console)
         console.print()
         show_verdict(metrics, console)
@@ -142,7 +142,7 @@ def show_demo(demo: Demo, out: Path) -> None:
     rest = sum(count for _, count in demo.pairs[8:])
     table.add_row("others", str(rest))
     console.print(table, "")
-    if len(causes):
+    if metrics["removed"]:
         hits = float((demo.given != demo.true)[demo.repair.removed].mean())
         show_causes(causes, demo.true.tolist(), console)
         console.print(f"{len(causes)} removed in total; {hits:.0%} of them have a wrong label.\n")

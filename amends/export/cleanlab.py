@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from amends.export.decisions import decisions, placed, ranks, scores
+from amends.export.decisions import decisions, placed, ranks, scores, undecided
 from amends.export.files import Exported, as_run, place, write_file
 from amends.runs.run import DONE, Run
 
@@ -25,7 +25,7 @@ def to_cleanlab(run: Any, out: Any = None) -> Exported:
     target = place(run, "cleanlab", out)
     table = issues(run)
     write_file(target, lambda made: table.to_csv(made))
-    return Exported("cleanlab", target, len(table))
+    return Exported("cleanlab", target, len(table), undecided(run).removesuffix("; "))
 
 
 def issues(run: Any) -> pd.DataFrame:

@@ -36,6 +36,13 @@ def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
     return frame.head(top) if top is not None else frame
 
 
+def undecided(run: Run) -> str:
+    """That a run removed nothing, where it did not: what is handed over is a ranking."""
+    if run.state != DONE or run.metrics["removed"]:
+        return ""
+    return f"{run.metrics['verdict']}, so nothing was removed: the examples are ranked, and nothing is decided; "
+
+
 def scores(run: Run) -> np.ndarray | None:
     """One score for each of train; None where groups were repaired one after the other."""
     folder = run.folder / SEARCH

@@ -14,7 +14,7 @@ from typing import Any
 
 from amends.data.formats.raw import IMAGE
 from amends.data.records import Records
-from amends.export.decisions import decisions, plain
+from amends.export.decisions import decisions, plain, undecided
 from amends.export.files import Exported, as_run, place, write_folder
 from amends.export.label_studio import decided_label, kind_of_label
 from amends.export.pictures import file_of, safe
@@ -36,7 +36,7 @@ def to_fiftyone(run: Any, out: Any = None, data: Any = None, *, top: int | None 
     rows = frame.to_dict("records")
     write_folder(target, lambda made: _fill(made, rows, train, run.name))
     load = f'fiftyone.Dataset.from_dir("{target}", dataset_type=fiftyone.types.FiftyOneDataset)'
-    return Exported("fiftyone", target, len(rows), f"load it with {load}")
+    return Exported("fiftyone", target, len(rows), f"{undecided(run)}load it with {load}")
 
 
 def _fill(made: Path, rows: list[dict[str, Any]], train: Source, name: str) -> None:

@@ -10,7 +10,7 @@ from amends.data.decisions import NEW, RELABEL
 from amends.data.formats.raw import IMAGE, TEXT
 from amends.data.records import Records
 from amends.data.targets import target_of
-from amends.export.decisions import about, decisions, plain
+from amends.export.decisions import about, decisions, plain, undecided
 from amends.export.files import Exported, as_run, place, write_file
 from amends.export.source import Source, source
 from amends.tables.looks import picture
@@ -33,7 +33,9 @@ def to_label_studio(run: Any, out: Any = None, data: Any = None, *, top: int | N
     tasks = [_task(row, train) for row in frame.to_dict("records")]
     text = json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
     write_file(target, lambda made: made.write_bytes(text.encode()))
-    return Exported("label-studio", target, len(tasks), f"labelling interface of the project: {interface(train)}")
+    return Exported(
+        "label-studio", target, len(tasks), f"{undecided(run)}labelling interface of the project: {interface(train)}"
+    )
 
 
 def interface(train: Source) -> str:

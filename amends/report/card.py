@@ -12,10 +12,16 @@ from amends.report.outcome import sentence
 
 def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
     """Markdown: what failed, what was removed and by which rule, what got better and what got worse."""
-    holdout = metrics["holdout"]
+    holdout, refused = metrics["holdout"], metrics["verdict"] == "not repaired"
+    removed = (
+        "Nothing: the weights beside this card are those that were given. causes.csv ranks all of the training "
+        "examples; a person may decide."
+        if refused
+        else f"{metrics['removed']} training examples, by this rule: {rule}."
+    )
     lines = [
-        "---", "tags:", "- amends", "- repaired", "---", "",
-        "# Model card of a repair", "",
+        "---", "tags:", "- amends", *([] if refused else ["- repaired"]), "---", "",
+        "# A model that was not repaired" if refused else "# Model card of a repair", "",
         f"**{metrics['verdict'].capitalize()}.** {sentence(metrics['reason'])}", "",
         f"amends {version} searched for the training examples behind the model's failures, to make the model forget "
         "them. This card is about the repair alone; for the model's purpose, training and tests, see where it came "
@@ -25,7 +31,7 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
         f"{holdout['n']} (holdout) only to judge the repair.",
         *_groups(metrics), "",
         "## What was removed", "",
-        f"{metrics['removed']} training examples, by this rule: {rule}.",
+        removed,
         *(["The model also learned from the query failures, and from right examples that the repair was not judged on."]
           if metrics.get("learned") else []), "",
         "## Before and after", "",

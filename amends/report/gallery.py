@@ -57,7 +57,7 @@ def cause_card(run: View, cause: dict[str, Any], rank: int, most: float) -> Html
     given, suggested = run.label(cause["given"]), run.label(cause["suggested"])
     index, decision = cause["index"], str(cause.get("decision") or "")
     named = str(cause.get("path") or "") or (str(cause["id"]) if str(cause.get("id")) != str(index) else "")
-    after = "after the repair" if run.done else "once the failures are learned"
+    after = "after the repair" if run.metrics.get("removed") else "once the failures are learned"
     facts = [
         ("given", tag("b", given)),
         ("suggested", tag("b", suggested) if suggested != given else tag("span", given, " (the same)")),

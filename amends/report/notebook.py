@@ -36,7 +36,7 @@ def repair_html(result: Repair) -> str:
     parts = [
         outcome.verdict(m, "h3"), outcome.figures(m, len(result.influence)), outcome.warnings(m["warnings"], "h4"),
         outcome.before_after(m), outcome.curves(m["curve"], m),
-        _causes(run, m["removed"]) if run.causes else None,
+        _causes(run, m["removed"] or len(result.causes)),
     ]  # fmt: skip
     return _fragment(parts)
 

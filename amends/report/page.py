@@ -95,7 +95,7 @@ def _repaired(run: View, room: gallery.Room) -> list[Html]:
     sections = [
         ("before-after", "Before and after", join([outcome.changes(m), outcome.before_after(m)])),
         ("curve", "How many to remove", _curve(run)),
-        ("causes", "The causes", _causes(run, room)),
+        ("causes", "The causes" if m["removed"] else "What the search found", _causes(run, room)),
         *small,
         ("confusion", "Confusion matrices", _confusion(run) if m.get("confusion") else None),
         ("groups", "By failure group", tables.by_group(run) if m["groups"] else None),
@@ -134,9 +134,9 @@ def _curve(run: View) -> Html:
 
 
 def _causes(run: View, room: gallery.Room) -> Html:
-    if not run.causes:
-        return tag("p", "Nothing was removed.")
-    kept = "None of these was removed. " if run.done and not run.metrics["removed"] else ""
+    kept = ""
+    if run.done and not run.metrics["removed"]:
+        kept = "Nothing was removed: this is the ranking of all of train, for you to look at and decide. "
     words = (
         "Training examples that conflict with the failures, most harmful first. The higher the score, the less likely "
         "the example becomes once the model learns the failures; “suggested” is the label the model leans to then. An "

@@ -72,14 +72,16 @@ class Repair:
 
     @cached_property
     def causes(self) -> pd.DataFrame:
-        """The causes C, most harmful first; `conflicts_with` holds positions in the given failures."""
+        """The causes C, most harmful first; `conflicts_with` holds positions in the given failures. Where nothing was
+        removed, all of train as the search ranked it, with an empty `decision`."""
         import pandas as pd
 
         from amends.tables.frames import with_new_labels
 
+        if not len(self.removed):
+            return self.rounds[0].search.frame()
         frames = [r.search.rows(r.removed, self.after, REMOVE) for r in self.rounds]
-        some = [f for f in frames if len(f)] or frames[:1]
-        frame = pd.concat(some, ignore_index=True)
+        frame = pd.concat([f for f in frames if len(f)], ignore_index=True)
         return with_new_labels(frame.assign(rank=np.arange(1, len(frame) + 1)), self.new_labels)
 
     def save(self, folder: Any) -> None:

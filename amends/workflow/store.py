@@ -125,7 +125,8 @@ def save_repair(result: Repair, folder: Any) -> Path:
 def _decided(result: Repair, earlier: pd.DataFrame) -> pd.DataFrame:
     """All of train after the repair: decisions people made stay, and what was removed says so."""
     first = result.rounds[0].search
-    frame = first.rows(np.argsort(-first.influence.scores, kind="stable"), result.after)
+    after = result.after if len(result.removed) else None
+    frame = first.rows(np.argsort(-first.influence.scores, kind="stable"), after)
     said = earlier.drop_duplicates("index").set_index("index")
     decision = said["decision"].reindex(frame["index"]).fillna("").to_numpy(dtype=object)
     decision[(decision == "") & np.isin(frame["index"], result.removed)] = REMOVE

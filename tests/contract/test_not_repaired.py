@@ -18,7 +18,8 @@ def test_when_it_does_not_help_nothing_changes(digits):
     result = amends.repair(net, train, (x, nonsense), (remaining[0][40:], remaining[1][40:]))
     assert result.verdict == "not repaired"
     assert result.metrics["removed"] == 0
-    assert len(result.causes) == 0
+    assert len(result.causes) == len(train[0])
+    assert set(result.causes["decision"]) == {""}
     assert torch.equal(result.model[0].weight, net[0].weight)
 
 
