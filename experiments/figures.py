@@ -21,17 +21,11 @@ STYLE = {  # what a method is called, and its colour
     "random": ("random", "#7f7f7f"),
     "oracle": ("oracle", "#000000"),
 }
-MORE = ("#8c564b", "#e377c2", "#bcbd22", "#393b79", "#637939", "#8c6d31", "#843c39", "#7b4173", "#3182bd", "#e6550d",
-        "#31a354", "#756bb1", "#636363", "#9c9ede", "#cedb9c", "#e7ba52", "#e7969c", "#de9ed6")  # fmt: skip
+OTHERS = "#c8c8c8"  # all methods beside these, which a table tells apart
 
 
 def style(method: str) -> tuple[str, str]:
-    if method in STYLE:
-        return STYLE[method]
-    from experiments.rankings import EVERY
-
-    others = [name for name in EVERY if name not in STYLE]
-    return method, MORE[others.index(method) % len(MORE)] if method in others else "#000000"
+    return STYLE.get(method, ("other methods", OTHERS))
 
 
 def over_seeds(rows: Iterable[Row], method: str, measure: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,20 +39,22 @@ def over_seeds(rows: Iterable[Row], method: str, measure: str) -> tuple[np.ndarr
 
 
 def methods_of(rows: list[Row], measure: str) -> list[str]:
-    """Those with this measure, in the order they were made."""
-    return list(dict.fromkeys(row.method for row in rows if row.measure == measure))
+    """Those with this measure, in the order they were made; those with a colour of their own last, above the rest."""
+    made = list(dict.fromkeys(row.method for row in rows if row.measure == measure))
+    return sorted(made, key=lambda name: name in STYLE)
 
 
-def curves(ax: Any, rows: list[Row], measure: str, marker: str = "", skip: tuple[str, ...] = ()) -> None:
-    """A line for each method, with a band of a standard deviation to either side."""
+def curves(ax: Any, rows: list[Row], measure: str, marker: str = "") -> None:
+    """A line for each method, with a band of a standard deviation to either side where there are several seeds."""
     for method in methods_of(rows, measure):
         k, mean, deviation = over_seeds(rows, method, measure)
-        if method in skip or len(k) < 2:
+        if len(k) < 2:
             continue
         name, colour = style(method)
         dashes = ":" if method in ("random", "oracle") else "-"
         ax.plot(k, mean, dashes, color=colour, label=name, marker=marker, markersize=4, linewidth=1.6)
-        ax.fill_between(k, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
+        if method in STYLE:
+            ax.fill_between(k, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
 
 
 def level(ax: Any, rows: list[Row], method: str, measure: str, label: str, dashes: str = "--") -> None:
@@ -87,6 +83,23 @@ def legend(figure: Figure, *axes: Any) -> None:
         for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
             known.setdefault(name, line)
     figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=5, fontsize=9, frameon=False)
+
+
+def matrix(ax: Any, confusion: dict[tuple[int, int], float], classes: tuple[str, ...]) -> None:
+    """The shares of each true class that are given each label."""
+    table = np.eye(len(classes))
+    for (a, b), share in confusion.items():
+        table[a, b] = share
+        table[a, a] -= share
+    ax.imshow(table, cmap="Blues", vmin=0, vmax=1)
+    for a, b in zip(*np.nonzero(table), strict=True):
+        ax.text(b, a, f"{table[a, b]:.1f}", ha="center", va="center", fontsize=8,
+                color="white" if table[a, b] > 0.5 else "black")  # fmt: skip
+    ax.set_xticks(range(len(classes)), classes, rotation=0 if len(classes[0]) == 1 else 60)
+    ax.set_yticks(range(len(classes)), classes)
+    ax.set_title("a. labels given to each class", fontsize=11)
+    ax.set_xlabel("label given")
+    ax.set_ylabel("true class")
 
 
 def images(ax: Any, stored: np.ndarray, title: str, across: int = 8, frames: np.ndarray | None = None) -> None:

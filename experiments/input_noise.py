@@ -7,17 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.protocol import Case, Damaged, Start, failed, fine_tuned, outputs, trained
-from experiments.rankings import GivenUp, found, ranked
+from experiments.protocol import NOTHING, REFERENCE, Case, Damaged, Start, after, failed, outputs, trained
+from experiments.rankings import GivenUp, chosen, found, ranked
 from experiments.running import Plan, Row, Rows
+from experiments.tables import Column
+from experiments.tables import saved as table
 
 SHOWN = 16
-NOTHING, REFERENCE, AGAIN = "nothing removed", "every damaged one removed", "trained again without them"
+AGAIN = "trained again without them"
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows, damage: Callable[[Start], Damaged]) -> None:
     """Rows ii to iv of the figure for every method, beside three references."""
-    todo = rows.missing(["base", NOTHING, REFERENCE, AGAIN, *plan.methods])
+    todo = rows.missing(["base", NOTHING, REFERENCE, AGAIN, *chosen(plan.methods)])
     if not todo:
         return
     case = failed(damage(plan.start(seed)), plan.start(seed).about.noisy)
@@ -65,12 +67,6 @@ def one_method(plan: Plan, case: Case, name: str, rows: Rows) -> None:
     rows.add(name, made)
 
 
-def after(case: Case, causes: np.ndarray) -> list[tuple[float, str, float]]:
-    """What the network gets right once it went on training without them."""
-    model = fine_tuned(case, causes)
-    return [(len(causes), measure, value) for measure, value in case.accuracies(model).items()]
-
-
 def without(case: Case) -> dict[str, float]:
     """What a network gets right that never saw the damaged examples."""
     data, kept = case.data, ~case.wrong
@@ -81,12 +77,13 @@ def without(case: Case) -> dict[str, float]:
 
 def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
     """Rows i to iv of the figure, and the most harmful examples."""
-    from experiments.figures import axes_of, curves, images, labelled, legend, level, saved
+    from experiments.figures import axes_of, curves, images, labelled, legend, level, saved, style
 
     stored = dict(np.load(plan.folder / f"seed_{rows[0].seed}.npz"))
     figure, axes = axes_of(15, 4.6, 4)
     images(axes[0], stored["damaged"], f"i. {damage}, {plan.on}", across=4)
     curves(axes[1], rows, "damaged")
+    axes[1].set_xlim(0, plan.removed[-1])
     labelled(axes[1], "ii. damaged ones among the first k", "k, most harmful first", "share of the first k")
     for ax, measure, title in (
         (axes[2], "holdout", "iii. failures never shown"),
@@ -97,11 +94,14 @@ def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
         level(ax, rows, NOTHING, measure, "nothing removed", ":")
         labelled(ax, title, "causes removed, then fine-tuned", "accuracy")
     legend(figure, *axes[1:])
-    made = [saved(figure, plan.folder / "figure.png")]
+    most = plan.removed[-1]
+    columns: dict[str, Column] = {"average precision": ("average precision", 0), "seconds": ("seconds", 0)}
+    columns |= {f"damaged of the first {k}": ("damaged", k) for k in plan.removed}
+    columns |= {f"of the noisy classes, first {most}": ("of the noisy classes", most)}
+    columns |= {f"{m}, {k} removed": (m, k) for m in ("query", "holdout", "remaining") for k in plan.removed}
+    made = [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
     shown = [name for name in ("ewc_as_printed", "ewc", "default") if f"{name}, most" in stored]
     if shown:
-        from experiments.figures import style
-
         figure, axes = axes_of(4.6 * len(shown), 2.2, len(shown))
         for ax, name in zip(axes, shown, strict=True):
             images(ax, stored[f"{name}, most"], f"most harmful: {style(name)[0]}", 8, stored[f"{name}, most damaged"])

@@ -27,6 +27,7 @@ from experiments.sets import SETS, SHARE, DataSet
 
 Pair = tuple[Tensor, Tensor]
 VICTIMS = 3
+NOTHING, REFERENCE = "nothing removed", "every damaged one removed"  # beside every method
 KEPT = Path(".cache/experiments")  # weights of large networks, which several experiments share
 
 
@@ -169,6 +170,12 @@ def fine_tuned(case: Case, causes: np.ndarray, **options: Any) -> nn.Module:
     failures = case.sets["query"] if options.get("learn") else None
     with in_half(case):
         return treat(case.net, case.train, causes, failures=failures, method=method, batch_size=batch_size(case))
+
+
+def after(case: Case, causes: np.ndarray, **options: Any) -> list[tuple[float, str, float]]:
+    """Rows: what the network gets right once it went on training without them."""
+    model = fine_tuned(case, causes, **options)
+    return [(len(causes), measure, value) for measure, value in case.accuracies(model).items()]
 
 
 def in_half(case: Case) -> Any:

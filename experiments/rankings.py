@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,14 +58,15 @@ EVERY = PAPER | OURS | TRACED | OTHERS | CONTROLS
 USUAL = (*PAPER, *OURS, *CONTROLS)
 
 
-def chosen(asked: tuple[str, ...]) -> tuple[str, ...]:
-    """The methods asked for: those of the paper, ours and the controls where none is, all of them where `all` is."""
-    if asked == ("all",):
-        return tuple(EVERY)
+def chosen(
+    asked: tuple[str, ...], every: Iterable[str] = EVERY, usual: tuple[str, ...] = USUAL
+) -> tuple[str, ...]:  # fmt: skip
+    """The rows asked for. Where none is, the usual ones: methods of the paper, ours and the controls; `all` is all."""
+    known = tuple(every)
     for name in asked:
-        if name not in EVERY:
-            raise BadInput(f"no method {name!r}; --methods; {nearest(name, EVERY)}")
-    return asked or USUAL
+        if name not in (*known, "all"):
+            raise BadInput(f"no row {name!r}; --method; {nearest(name, known)}")
+    return known if "all" in asked else asked or usual
 
 
 def ranked(case: Case, name: str, query: Any = None) -> tuple[np.ndarray, float]:

@@ -21,7 +21,6 @@ import torch
 from amends.errors import AmendsError, BadInput, DiskError, nearest
 from experiments import ITEMS
 from experiments.protocol import Start
-from experiments.rankings import chosen
 from experiments.sets import SETS
 
 COLUMNS = ("seed", "method", "k", "measure", "value")
@@ -151,7 +150,7 @@ def main(item: str, args: list[str] | None = None) -> None:
     ask.add_argument("--on", choices=list(SETS), default="mnist")
     ask.add_argument("-o", "--out", type=Path, default=Path("reproduced"))
     ask.add_argument("--seeds", type=int, nargs="+", default=[0])
-    ask.add_argument("--methods", nargs="*", default=[], help="names of rows; all for every method there is")
+    ask.add_argument("--methods", nargs="*", default=[], help="names of rows; all for every one there is")
     ask.add_argument("--sizes", type=int, nargs="*", default=[], help="numbers of causes to remove")
     given: Any = vars(ask.parse_args(args))
     try:
@@ -163,5 +162,5 @@ def main(item: str, args: list[str] | None = None) -> None:
 
 def plan_of(item: str, **given: Any) -> Plan:
     """A plan from what a person said."""
-    lists = {key: tuple(given[key]) for key in ("seeds", "sizes")}
-    return Plan(item, **{**given, **lists, "methods": chosen(tuple(given["methods"]))})
+    lists = {key: tuple(given[key]) for key in ("seeds", "methods", "sizes")}
+    return Plan(item, **{**given, **lists})

@@ -35,6 +35,7 @@ COMMANDS = {
     "export": "Hand cleaned data, decisions or results to another tool.",
     "runs": "List, show, compare and remove run folders.",
     "demo": "See a real model fail, its causes found, and the model repaired; a minute and a half.",
+    "reproduce": "Run an experiment of the paper, in a checkout of the source.",
 }
 
 EXIT = (

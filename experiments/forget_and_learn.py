@@ -1,0 +1,72 @@
+"""Forget and learn (appendix). The network learns from the failures, forgets the causes, or does both.
+
+    python -m experiments.forget_and_learn --data DIR --seeds 0 1 2 3 4
+
+Labels are flipped as in `annotation_noise.py`; the causes are the first 15 % by EWC-influence. On the failures alone
+the network is held near its start by a pull of ½ p ‖θ − θ̂‖², for several p. Rows of the table: k is p.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.protocol import Case, failed, fine_tuned, flipped_labels
+from experiments.rankings import chosen, ranked
+from experiments.running import Plan, Row, Rows, main
+
+CAUSES, SHARE = "ewc", 0.15
+PULLS = (0.0, 100.0, 1e3, 1e4, 1e5)
+WAYS: dict[str, dict[str, Any]] = {
+    "nothing removed": {},
+    "D∖C": {},
+    "failures": {"learn": True, "kept": False},
+    "D∖C and failures": {"learn": True},
+}
+LOOKS = {"nothing removed": ("#7f7f7f", "x"), "D∖C": ("#e6b800", "o"), "failures": ("#000000", "o"),
+         "D∖C and failures": ("#8c564b", "s")}  # fmt: skip
+
+
+def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
+    todo = rows.missing(chosen(plan.methods, WAYS, tuple(WAYS)))
+    if not todo:
+        return
+    case = failed(flipped_labels(plan.start(seed)))
+    scores, _ = ranked(case, CAUSES)
+    causes = np.argsort(-scores, kind="stable")[: round(SHARE * len(scores))]
+    for name in todo:
+        rows.add(name, [row for pull in PULLS[: 1 if name != "failures" else None]
+                        for row in treated(case, causes, name, pull)])  # fmt: skip
+
+
+def treated(case: Case, causes: np.ndarray, name: str, pull: float) -> list[tuple[float, str, float]]:
+    """On the failures alone an epoch is short, so that it makes as many steps as the others make."""
+    options = {**WAYS[name], "pull": pull}
+    if name == "failures":
+        epochs = case.about.tuning.get("epochs", 10) * len(case.wrong) / len(case.sets["query"][1])
+        options |= {"epochs": epochs}
+    model = fine_tuned(case, causes if name.startswith("D∖C") else causes[:0], **options)
+    return [(pull, measure, value) for measure, value in case.accuracies(model).items()]
+
+
+def draw(plan: Plan, rows: list[Row]) -> list[Path]:
+    from experiments.figures import axes_of, labelled, over_seeds, saved
+
+    figure, axes = axes_of(6, 5, 1)
+    for name, (colour, marker) in LOOKS.items():
+        pulls, kept, _ = over_seeds(rows, name, "remaining")
+        _, fixed, _ = over_seeds(rows, name, "holdout")
+        axes[0].scatter(fixed, kept, color=colour, marker=marker, label=name, zorder=3)
+        for pull, a, b in zip(pulls, fixed, kept, strict=True):
+            if name == "failures":
+                axes[0].annotate(f"p = {pull:g}", (a, b), textcoords="offset points", xytext=(6, -3), fontsize=8)
+    labelled(axes[0], f"Trained further on, {plan.on}", "accuracy on failures never shown", "accuracy on what worked")
+    axes[0].legend(fontsize=9)
+    axes[0].margins(x=0.15, y=0.1)
+    return [saved(figure, plan.folder / "figure.png")]
+
+
+if __name__ == "__main__":
+    main("forget-and-learn")

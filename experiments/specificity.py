@@ -1,0 +1,100 @@
+"""Specificity. Causes of one kind of failure are removed: is that kind fixed, and what becomes of the others?
+
+    python -m experiments.specificity --data DIR --seeds 0 1 2 3 4
+
+Labels are flipped as in `annotation_noise.py`, so that failures come in kinds: of class a, called b. A method sees half
+of the failures of one kind, its first 5 % of the training set are removed, and the network goes on training without
+them. What judges: the other half of the kind, failures of the other kinds, all other failures, and images the network
+got right.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from experiments.protocol import NOTHING, Case, failed, fine_tuned, flipped_labels, outputs
+from experiments.rankings import GivenUp, chosen, ranked
+from experiments.running import Plan, Row, Rows, main
+from experiments.sets import SETS
+from experiments.tables import Column
+from experiments.tables import saved as table
+
+REMOVED = 0.05
+FEW = 10  # failures a kind must have, to be searched with and to judge
+USUAL = (NOTHING, "ewc_as_printed", "default", "random")
+JUDGES = {"this kind": "#9467bd", "other kinds": "#bcbd22", "other failures": "#7f7f7f", "what worked": "#1f77b4"}
+
+
+def kinds(on: str) -> dict[str, tuple[int, int]]:
+    about = SETS[on]
+    return {f"{about.classes[a]} called {about.classes[b]}": (a, b) for a, b in about.confusion}
+
+
+def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
+    names = (NOTHING, *chosen(tuple(m for m in plan.methods if m != NOTHING))) if plan.methods else USUAL
+    todo = rows.missing(f"{name}: {kind}" for kind in kinds(plan.on) for name in names)
+    if not todo:
+        return
+    case = failed(flipped_labels(plan.start(seed)))
+    for row in todo:
+        name, kind = row.split(": ")
+        try:
+            rows.add(row, judged(case, name, kind))
+        except GivenUp as why:
+            rows.give_up(row, why)
+
+
+def judged(case: Case, name: str, kind: str) -> list[tuple[float, str, float]]:
+    """What is right afterwards of each set, and which wrong labels were removed."""
+    truth, device = case.data.test[1], case.train[0].device
+    of_kind = {k: np.flatnonzero((truth == a) & (case.said == b)) for k, (a, b) in kinds(case.data.start.on).items()}
+    own = of_kind[kind]
+    if len(own) < FEW:
+        raise GivenUp(f"{len(own)} failures of this kind, fewer than {FEW}")
+    xt, yt = (torch.tensor(part, device=device) for part in case.data.test)
+    shown = torch.tensor(own[::2], device=device)
+    causes = np.zeros(0, dtype=int)
+    if name != NOTHING:
+        scores, _ = ranked(case, name, (xt[shown], yt[shown]))
+        causes = np.argsort(-scores, kind="stable")[: round(REMOVED * len(scores))]
+    model = fine_tuned(case, causes)
+    right = outputs(model, xt).argmax(1).cpu().numpy() == truth
+    every = np.flatnonzero(case.said != truth)
+    sets = {"this kind": own[1::2], "other kinds": np.concatenate([v for k, v in of_kind.items() if k != kind]),
+            "other failures": np.setdiff1d(every, np.concatenate(list(of_kind.values())))}  # fmt: skip
+    a, b = kinds(case.data.start.on)[kind]
+    this = case.wrong & (case.data.true == a) & (case.data.train[1] == b)
+    return [*((len(causes), judge, right[at].mean()) for judge, at in sets.items() if len(at)),
+            (len(causes), "what worked", case.accuracies(model)["remaining"]),
+            (len(causes), "wrong labels of this kind", this.sum()),
+            (len(causes), "removed, of this kind", this[causes].sum()),
+            (len(causes), "removed, of other kinds", (case.wrong & ~this)[causes].sum())]  # fmt: skip
+
+
+def draw(plan: Plan, rows: list[Row]) -> list[Path]:
+    from experiments.figures import axes_of, labelled, legend, saved, style
+
+    made = dict.fromkeys(r.method.split(": ")[0] for r in rows)
+    shown = [name for name in (*USUAL, *made) if name in made][:4]
+    figure, axes = axes_of(4.2 * len(shown), 4.2, len(shown))
+    for ax, name in zip(axes, shown, strict=True):
+        for i, (judge, colour) in enumerate(JUDGES.items()):
+            found = [[r.value for r in rows if (r.method, r.measure) == (f"{name}: {kind}", judge)]
+                     for kind in kinds(plan.on)]  # fmt: skip
+            at = np.arange(len(found)) + 0.2 * i - 0.3
+            ax.bar(at, [np.mean(v) if v else 0 for v in found], 0.2, color=colour, label=judge,
+                   yerr=[np.std(v) if v else 0 for v in found])  # fmt: skip
+        ax.set_xticks(range(len(kinds(plan.on))), [kind.replace(" called ", "→") for kind in kinds(plan.on)])
+        ax.set_ylim(0, 1.02)
+        said = name if name == NOTHING else f"causes by {style(name)[0]}"
+        labelled(ax, said, "kind that was searched with", "accuracy afterwards")
+    legend(figure, axes[0])
+    columns: dict[str, Column] = {m: (m, None) for m in (*JUDGES, "removed, of this kind", "removed, of other kinds")}
+    return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
+
+
+if __name__ == "__main__":
+    main("specificity")

@@ -1,0 +1,70 @@
+"""Speed (appendix, a table). Seconds a method takes to rank the training set, for three kinds of damage.
+
+    python -m experiments.speed --data DIR --methods all
+
+One thing at a time on the machine, and a short ranking before the first one, so that no method pays for the start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.protocol import failed, flipped_labels, noisy_inputs, poisoned_inputs
+from experiments.rankings import GivenUp, chosen, ranked
+from experiments.running import Plan, Row, Rows, main, written
+
+KINDS = {"label noise": flipped_labels, "random input noise": noisy_inputs, "adversarial poisoning": poisoned_inputs}
+
+PRINTED = {  # seconds in the paper, on a Tesla K80: label noise, random input noise, adversarial poisoning
+    "mnist": {"linear, sa": (16.4, 10.8, 14.3), "linear, gd": (11.2, 15.7, 10.0),
+              "sgd_influence": (185.1, 188.2, 177.29), "ewc_as_printed": (9.8, 11.0, 14.5)},
+    "cifar10": {"linear, sa": (1322.4, 1141.1, 1312.0), "linear, gd": (996.2, 978.4, 984.2),
+                "sgd_influence": (8301.1, 8285.6, 7803.7), "ewc_as_printed": (496.3, 527.5, 528.9)},
+}  # fmt: skip
+
+
+def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
+    names = chosen(plan.methods)
+    for kind, damage in KINDS.items():
+        todo = rows.missing(f"{name}: {kind}" for name in names)
+        if not todo:
+            continue
+        case = failed(damage(plan.start(seed)), None if damage is flipped_labels else plan.start(seed).about.noisy)
+        ranked(case, "grad_dot")
+        for row in todo:
+            try:
+                rows.add(row, [(0, "seconds", ranked(case, row.split(": ")[0])[1])])
+            except GivenUp as why:
+                rows.give_up(row, why)
+
+
+def draw(plan: Plan, rows: list[Row]) -> list[Path]:
+    path = plan.folder / "table.md"
+    written(path, table(rows, plan.on).encode())
+    return [path]
+
+
+def table(rows: list[Row], on: str) -> str:
+    """Means over the seeds in Markdown, each also as a multiple of EWC-influence as printed."""
+    seconds: dict[str, list[float]] = {}
+    for row in rows:
+        if row.measure == "seconds":
+            seconds.setdefault(row.method, []).append(row.value)
+    mean = {name: sum(values) / len(values) for name, values in seconds.items()}
+    names = list(dict.fromkeys(row.method.split(": ")[0] for row in rows))
+    lines = ["| method | " + " | ".join(f"{kind}: seconds (times EWC) | paper, K80" for kind in KINDS) + " |",
+             "|---" * (2 * len(KINDS) + 1) + "|"]  # fmt: skip
+    for name in names:
+        cells = []
+        for i, kind in enumerate(KINDS):
+            own, ewc = mean.get(f"{name}: {kind}"), mean.get(f"ewc_as_printed: {kind}")
+            times = f" ({own / ewc:.1f})" if own is not None and ewc else ""
+            cells.append("given up" if own is None else f"{own:.2f}{times}")
+            printed = PRINTED.get(on, {}).get(name)
+            cells.append(f"{printed[i]:g} ({printed[i] / PRINTED[on]['ewc_as_printed'][i]:.1f})" if printed else "")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main("speed")
