@@ -15,8 +15,8 @@ from amends.errors import BadInput
 from amends.methods import Default, Method, Scorer, fine_tune
 from amends.remember import Data
 from amends.report.pictures import curve_picture, image_grid
-from amends.runs.disk import write_folder
-from amends.runs.run import strange_in
+from amends.runs.disk import on_disk, writable
+from amends.runs.manifest import strangers, write_run
 from amends.workflow.repair import Repair, repair
 from amends.workflow.store import Origin, write_repair
 
@@ -91,16 +91,23 @@ def run(
 
 
 def check_out(out: Path) -> None:
-    """Only an earlier demo may be replaced; anything else in the way is the user's."""
+    """Only an earlier demo may be replaced; anything else in the way is the user's. Found before anything is computed:
+    nothing can be written there."""
+    with on_disk(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    writable(out.parent)
     if not out.exists():
         return
     if not out.is_dir():
         raise BadInput(f"this is a file, not a folder; {out}; choose another with --out")
-    strange = strange_in(out)
+    if not any(out.iterdir()):
+        return
+    if not (out / "strongest.png").exists():
+        what = "a run that is" if (out / "run.toml").exists() else f"{min(p.name for p in out.iterdir())}, which is"
+        raise BadInput(f"the folder holds {what} not a demo; {out}; choose another with --out")
+    strange = strangers(out)
     if strange:
         raise BadInput(f"the folder holds {strange[0]}, which amends did not write; {out}; choose another with --out")
-    if any(out.iterdir()) and not (out / "strongest.png").exists():
-        raise BadInput(f"the folder holds a run that is not a demo; {out}; choose another with --out")
 
 
 def save(demo: Demo, out: Path) -> None:
@@ -117,4 +124,4 @@ def save(demo: Demo, out: Path) -> None:
             image_grid(folder / name, demo.images[chosen], notes, title, demo.given[chosen] != demo.true[chosen])
         curve_picture(folder / "curve.png", demo.repair.metrics["curve"], demo.repair.metrics["removed"])
 
-    write_folder(out, fill, replace=True)
+    write_run(out, fill, replace=True)

@@ -39,8 +39,8 @@ treat_options = { epochs = 3 }
 
 # what is in the folder of a finished run
 DONE = {
-    "causes.csv", "causes.parquet", "curve.csv", "dataset", "failures.csv", "identified", "looks.json", "metrics.json",
-    "repaired", "report.html", "run.toml",
+    "causes.csv", "causes.parquet", "curve.csv", "dataset", "failures.csv", "identified", "looks.json",
+    "manifest.sha256", "metrics.json", "repaired", "report.html", "run.toml",
 }  # fmt: skip
 
 

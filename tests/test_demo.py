@@ -47,7 +47,8 @@ def test_the_demo_writes_a_run_folder(ran):
     folder, _ = ran
     assert sorted(p.name for p in (folder / "runs/demo").iterdir()) == [
         "causes.csv", "causes.parquet", "curve.csv", "curve.png", "dataset", "failures.csv", "identified",
-        "least_harmful.png", "looks.json", "metrics.json", "repaired", "report.html", "run.toml", "strongest.png",
+        "least_harmful.png", "looks.json", "manifest.sha256", "metrics.json", "repaired", "report.html", "run.toml",
+        "strongest.png",
     ]  # fmt: skip
     assert (folder / "runs/demo/repaired/model.safetensors").stat().st_size > 100_000
     assert (folder / "runs/demo/curve.png").read_bytes().startswith(b"\x89PNG")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from amends.algorithm.selection import places
-from amends.data.decisions import NEW, RELABEL, decided, words
+from amends.config.decisions import NEW, RELABEL, decided, words
 from amends.data.targets import target_of
 from amends.editors import Corrected, Relabel
 from amends.errors import BadInput

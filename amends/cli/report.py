@@ -15,17 +15,12 @@ from amends.cli.options import json_option, print_json, run_argument
 def report(run: Path, as_json: bool) -> None:
     """Write report.html of RUN again, from the files in the folder. Nothing is computed."""
     from amends.report.page import report as page
-    from amends.runs.disk import add_to_folder, locked
+    from amends.runs.manifest import add_to_run
     from amends.runs.run import Run
 
-    Run.open(run)
-    text = page(run)
-
-    def fill(made: Path) -> None:
-        (made / "report.html").write_text(text, encoding="utf-8")
-
-    with locked(run):
-        add_to_folder(run, fill)
+    with Run.writing(run, but=("report.html",)):
+        text = page(run)
+        add_to_run(run, lambda made: (made / "report.html").write_text(text, encoding="utf-8") and None)
     if as_json:
         print_json({"report": str(run / "report.html"), "bytes": len(text.encode())})
     else:

@@ -43,7 +43,7 @@ def show(run: Path, as_json: bool) -> None:
     from amends.cli.show import show_identified, show_settings, show_verdict
     from amends.runs.run import DONE, Run
 
-    opened = Run.open(run)
+    opened = Run.sound(run)
     if as_json:
         print_json({**opened.about, "metrics": opened.metrics if opened.state == DONE else None})
         return
@@ -64,7 +64,7 @@ def diff(one: Path, other: Path, as_json: bool) -> None:
     from amends.runs.compare import difference
     from amends.runs.run import Run
 
-    differs = difference(Run.open(one), Run.open(other))
+    differs = difference(Run.sound(one), Run.sound(other))
     if as_json:
         print_json(differs)
     else:
@@ -78,9 +78,9 @@ def rm(run: Path, yes: bool) -> None:
     """Remove RUN for good. A folder that holds anything amends did not write is left alone."""
     from amends.runs.run import Run, remove
 
-    opened = Run.open(run)
+    Run.open(run)
     if not yes and not click.confirm(f"Remove {run} for good?", err=True):
         click.echo(f"Left {run} as it is.")
         return
-    remove(opened)
+    remove(run)
     click.echo(f"Removed {run}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,20 +27,24 @@ def treat(
     With none of --top, --fraction, --approved and --ids a curve decides how many. Decisions in
     causes.csv stay as they are.
     """
-    from amends.cli.loading import load_job
-    from amends.cli.show import finish
-    from amends.data.failures import positions
+    from amends.errors import BadInput
+    from amends.runs.claim import claimed
     from amends.runs.run import Run
-    from amends.workflow import verbs
 
     options = options_of(options)
     one_way(options, approved=approved, ids=ids)
-    opened = Run.open(run)
-    if out is not None:
-        verbs.free(out)
-    picked = verbs.approved(opened) if approved else None
-    job = load_job(opened.config, options, verbose)
-    if ids is not None:
-        picked = positions(job.records["train"], ids)
-    result = verbs.treat_into(opened, job, picked, out, not quiet)
+    with Run.writing(run) if out is None else claimed(out, "treat"):
+        opened = Run.sound(run)
+        if out is None and opened.done:
+            raise BadInput(f"the run is finished; {run}; name a new folder with -o to treat again from its scores")
+        from amends.cli.loading import load_job
+        from amends.cli.show import finish
+        from amends.data.failures import positions
+        from amends.workflow import verbs
+
+        picked: Any = verbs.approved(opened) if approved else None
+        job = load_job(opened.config, options, verbose)
+        if ids is not None:
+            picked = positions(job.records["train"], ids)
+        result = verbs.treat_into(opened, job, picked, out, not quiet)
     return finish(result.metrics, result.causes, out or run, as_json, job.config.repair("require"))

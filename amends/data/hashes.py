@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +15,21 @@ from amends.data.inputs import Inputs, leaves
 def set_hash(x: Inputs, y: Tensor) -> str:
     """sha256 over inputs and targets, in order."""
     return _hash([("", t) for t in [*leaves(x), y]])
+
+
+def labels_hash(y: Tensor) -> str:
+    """sha256 over the targets, in order."""
+    return _hash([("", y)])
+
+
+def columns_hash(columns: Mapping[str, np.ndarray], *names: Sequence[str]) -> str:
+    """sha256 over the user's own columns, cell by cell, and over names such as those of the classes."""
+    total = hashlib.sha256(repr([list(n) for n in names]).encode())
+    for name in sorted(columns):
+        values = np.asarray(columns[name])
+        total.update(f"{name} {values.dtype} {list(values.shape)};".encode())
+        total.update(repr(values.tolist()).encode() if values.dtype.kind == "O" else np.ascontiguousarray(values).data)
+    return total.hexdigest()
 
 
 def weights_hash(state: Mapping[str, Tensor]) -> str:

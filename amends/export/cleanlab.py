@@ -9,6 +9,7 @@ import numpy as np
 from amends.export.decisions import decisions, placed, ranks, scores, undecided
 from amends.export.files import Exported, as_run, place, write_file
 from amends.runs.run import DONE, Run
+from amends.tables.cells import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,7 @@ def to_cleanlab(run: Any, out: Any = None) -> Exported:
     run = as_run(run)
     target = place(run, "cleanlab", out)
     table = issues(run)
-    write_file(target, lambda made: table.to_csv(made))
+    write_file(target, lambda made: write_table(table.reset_index(), made))
     return Exported("cleanlab", target, len(table), undecided(run).removesuffix("; "))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from amends.data.decisions import NEW, words
+from amends.config.decisions import NEW, words
 from amends.errors import BadInput
 from amends.export.kept import Kept
 from amends.runs.run import DONE, Run

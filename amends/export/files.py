@@ -39,7 +39,7 @@ def library(module: str, to: str) -> Any:
 
 
 def as_run(run: Any) -> Run:
-    return run if isinstance(run, Run) else Run.open(Path(run))
+    return run if isinstance(run, Run) else Run.sound(Path(run))
 
 
 def place(run: Run, to: str, out: Any) -> Path:

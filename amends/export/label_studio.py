@@ -6,7 +6,7 @@ import json
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from amends.data.decisions import NEW, RELABEL
+from amends.config.decisions import NEW, RELABEL
 from amends.data.formats.raw import IMAGE, TEXT
 from amends.data.records import Records
 from amends.data.targets import target_of

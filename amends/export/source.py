@@ -22,6 +22,7 @@ from amends.data.read import read
 from amends.data.records import Records
 from amends.data.views import LABELS
 from amends.errors import BadInput, RunMismatch
+from amends.runs.compare import same_data
 from amends.runs.run import Run
 from amends.tables.looks import kind_of, pictures_in, text_column
 from amends.workflow.job import train_of
@@ -86,7 +87,7 @@ def _same(run: Run, train: Records) -> bool:
 def _on_disk(run: Run) -> Source:
     path, keys = train_of(run.config)
     train = read(path, **keys)
-    run.same_as({"train": set_hash(train.x, train.y)})
+    same_data(run, "train", set_hash(train.x, train.y))
     columns = {k: keys.get(k) for k in ("split", "label", "image", "text", "features", "id")}
     ready = "transform" in keys or "encode" in keys
     target = keys.get("target", "class")

@@ -10,6 +10,7 @@ from amends.errors import BadInput
 from amends.export.files import Exported, as_run, place, write_file
 from amends.export.kept import Kept
 from amends.export.source import Source, label_words, source
+from amends.tables.cells import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,7 @@ def to_csv(run: Any, out: Any = None, data: Any = None) -> Exported:
     if train.input is not None and isinstance(train.inputs[0], Path) and train.folder is not None:
         paths = [_from(target.parent, train.folder, str(p)) for p in table[train.input]]
         table = table.assign(**{train.input: paths})
-    write_file(target, lambda made: table.to_csv(made, index=False))
+    write_file(target, lambda made: write_table(table, made, guard=False))
     return Exported("csv", target, len(table))
 
 

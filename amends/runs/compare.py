@@ -1,12 +1,50 @@
-"""How two runs differ."""
+"""How two runs differ, and whether one may go on with what there is now."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from amends.data.decisions import GONE
+from amends.config.decisions import GONE
+from amends.errors import RunMismatch
 from amends.runs.run import DONE, Run
+
+VERSIONS = ("amends", "torch", "numpy", "python", "device", "dtype")  # of [run]: what else numbers depend on
+PARTS = {"labels": "the labels of {} are", "sha256": "{} is", "columns": "the columns of {} are"}  # of a set
+MODEL = {"sha256": "the weights are", "code": "the code of model, likelihood and transforms is"}
+
+
+def same_data(run: Run, name: str, sha256: str) -> None:
+    """RunMismatch unless a set is the one the run was made with."""
+    if run.about.get("data", {}).get(name, {}).get("sha256") != sha256:
+        raise _other(run, f"{name} is")
+
+
+def same_recipe(run: Run, now: Mapping[str, Any]) -> None:
+    """RunMismatch, with the name of what differs, unless the run was begun with what run.toml would say `now`."""
+    was = run.about
+    if "config" in now:
+        a, b = flat(was.get("config", {})), flat(now["config"])
+        for key in sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key)):
+            said = f"{key} is {b.get(key)!r}, but the run was begun with another config, in which it is {a.get(key)!r}"
+            raise RunMismatch(f"{said}; {run.folder}; give that one, or choose another folder with -o")
+    for key, what in MODEL.items():
+        if was["model"].get(key) != now["model"].get(key):
+            raise _other(run, what)
+    for name in sorted(was["data"].keys() | now["data"].keys()):
+        a, b = was["data"].get(name, {}), now["data"].get(name, {})
+        for key, what in PARTS.items():
+            if a.get(key) != b.get(key):
+                raise _other(run, what.format(name))
+    for key in VERSIONS:
+        if was["run"].get(key) != now["run"].get(key):
+            said = f"{key} is {now['run'].get(key)}, but the run was begun with {was['run'].get(key)}"
+            raise RunMismatch(f"{said}; {run.folder}; go back to that, or make a new run")
+
+
+def _other(run: Run, what: str) -> RunMismatch:
+    todo = "put back what it was made with, or make a new run"
+    return RunMismatch(f"{what} not what this run was made with; {run.folder}; {todo}")
 
 
 def difference(one: Run, other: Run) -> dict[str, Any]:

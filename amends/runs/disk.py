@@ -1,11 +1,14 @@
-"""Folders written whole or not at all, by one writer at a time."""
+"""Folders written whole or not at all, by one writer at a time, and safe on the disk once they have their name."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
+import secrets
 import shutil
-import tempfile
+import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +17,8 @@ from typing import Any
 from amends.errors import AmendsError, BadInput, DiskError, Locked
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+MAKING = "making"  # in the name of a folder that is being written
+HELD: dict[tuple[str, int], int] = {}  # locks of this process, by path and thread, and how often each is taken
 
 
 @contextmanager
@@ -41,58 +46,114 @@ def write_folder(folder: Any, fill: Callable[[Path], None], *, replace: bool = F
     A folder that exists is left as it is unless `replace`; then it is replaced as a whole.
     """
     target = Path(folder)
-    made: Path | None = None
     with on_disk(target), locked(target):
+        sweep(target.parent, target.name)
         if occupied(target) and not replace:
             raise BadInput(f"the folder exists; {target}; choose another, or remove it first")
+        made = fresh(target.parent, target.name)
         try:
-            made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-            made.chmod(0o755)
             fill(made)
-            old = made.with_name(made.name + ".old")
+            flush(made)
+            old = made.with_name(f"{made.name}.old")
             if target.exists():
                 os.rename(target, old)
             os.rename(made, target)
+            flush_names(target.parent)
             shutil.rmtree(old, ignore_errors=True)
         finally:
-            if made is not None:
-                shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(made, ignore_errors=True)
     return target
 
 
-def add_to_folder(target: Path, fill: Callable[[Path], None]) -> None:
-    """Calls fill(empty folder), then moves what is in it into `target`, run.toml last.
+def fresh(parent: Path, name: str) -> Path:
+    """A new folder that nobody takes for a finished one, as open to others as the user's umask allows."""
+    made = parent / f".{name}.{MAKING}-{secrets.token_hex(4)}"
+    made.mkdir()
+    return made
 
-    run.toml says how far a run is, so whatever an interrupted writer left is written again.
-    """
-    with on_disk(target):
-        made = Path(tempfile.mkdtemp(prefix=".adding.", dir=target))
-        made.chmod(0o755)
-        try:
-            fill(made)
-            for path in sorted(made.iterdir(), key=lambda p: p.name == "run.toml"):
-                there = target / path.name
-                if there.is_dir():
-                    shutil.rmtree(there)
-                os.replace(path, there)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+
+def sweep(parent: Path, name: str) -> None:
+    """Removes what a writer that was killed left behind. Whoever calls this holds the lock."""
+    left = re.compile(rf"\.{re.escape(name)}\.{MAKING}-[0-9a-f]{{8}}(\.old)?\Z")
+    for path in parent.iterdir() if parent.is_dir() else ():
+        if left.match(path.name):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def writable(folder: Path) -> None:
+    """DiskError unless something can be written into the folder: known before anything is computed."""
+    with on_disk(folder):
+        fresh(folder, "trying").rmdir()
+
+
+def flush(folder: Path) -> None:
+    """Every file and every name in a folder is on the disk, not only in memory."""
+    for path in [*folder.rglob("*"), folder]:
+        if path.is_dir() and not path.is_symlink():
+            flush_names(path)
+        elif stat.S_ISREG(path.lstat().st_mode):
+            flush_file(path)
+
+
+def flush_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def flush_names(folder: Path) -> None:
+    """What is in a folder, by name; where the system cannot say so of folders, nothing."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as e:
+        if e.errno in (errno.EACCES, errno.EPERM, errno.EISDIR):
+            return
+        raise
+    try:
+        os.fsync(handle)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
 
 
 @contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """One writer at a time; the lock goes with its process. Where the system has no file locks, none is taken."""
+    """One writer at a time; the lock goes with its process, and a thread that has it may take it again. Where the
+    system has no file locks, none is taken."""
+    key = (str(target.resolve()), threading.get_ident())
+    if key in HELD:
+        HELD[key] += 1
+        try:
+            yield
+        finally:
+            HELD[key] -= 1
+        return
     try:
-        import fcntl
+        import fcntl  # noqa: F401
     except ImportError:
         yield
         return
     with on_disk(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     path = target.parent / f".{target.name}.lock"
+    handle = _taken(path, target)
+    HELD[key] = 1
+    try:
+        yield
+    finally:
+        del HELD[key]
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _taken(path: Path, target: Path) -> int:
+    """The lock file, opened and locked."""
+    import fcntl
+
     while True:
         with on_disk(target):
-            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -102,12 +163,7 @@ def locked(target: Path) -> Iterator[None]:
             ) from None
         try:
             if os.stat(path).st_ino == os.fstat(handle).st_ino:
-                break
+                return handle
         except FileNotFoundError:
             pass
         os.close(handle)  # it was removed by the one who held it before; make a new one
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(handle)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from amends.errors import DiskError, RunMismatch, first_line
+from amends.tables.cells import unguarded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,8 @@ PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]+\Z")
 
 def read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig", newline="") as file:  # a carriage return inside a cell stays one
+            return file.read()
     except FileNotFoundError:
         raise _missing(path) from None
     except UnicodeDecodeError as e:
@@ -94,7 +96,8 @@ def read_table(path: Path, needed: Sequence[str], **how: Any) -> pd.DataFrame:
     for column in needed:
         if column not in frame.columns:
             raise RunMismatch(f"column {column} is missing; {path}; put it back, or {AGAIN}")
-    return frame
+    texts = {c: [unguarded(value) for value in frame[c]] for c in frame.columns if frame[c].dtype.kind not in "biuf"}
+    return frame.assign(**texts).rename(columns=unguarded)
 
 
 def read_parquet(path: Path) -> pd.DataFrame:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from amends.config.decisions import GONE, NEW, words
 from amends.config.read import Config, as_config
-from amends.data.decisions import GONE, NEW, words
 from amends.errors import BadInput, DiskError, RunMismatch
-from amends.runs.disk import locked, on_disk
+from amends.runs import manifest
+from amends.runs.disk import locked, on_disk, writable
 from amends.runs.files import (
     AGAIN,
     read_json,
@@ -28,14 +29,10 @@ from amends.runs.files import (
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 2  # of a run folder; one more whenever older folders can no longer be read
+FORMAT = 3  # of a run folder; one more whenever older folders can no longer be read
 IDENTIFIED, DONE = "identified", "done"
 NUMBERS = ("score", "p_given", "p_given_after")  # of causes.csv, with a comma where semicolons set columns apart
 SHOWN = ("given", "suggested", "predicted", "predicted_after", "p_given", "p_given_after", "conflicts_with")
-FILES = {
-    "run.toml", "identified", "rounds", "causes.csv", "causes.parquet", "curve.csv", "failures.csv", "metrics.json",
-    "looks.json", "repaired", "dataset", "report.html", "curve.png", "strongest.png", "least_harmful.png",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,6 +46,9 @@ class Run:
     def open(cls, folder: Path) -> Run:
         if not folder.exists():
             raise BadInput(f"no such run folder; {folder}; list those there are with amends runs ls")
+        if manifest.unsettled(folder):
+            with on_disk(folder), locked(folder):
+                manifest.settle(folder)
         path = folder / "run.toml"
         if not path.is_file():
             raise RunMismatch(f"run.toml is missing, so this is not a run folder; {folder}; give the folder of a run")
@@ -63,6 +63,29 @@ class Run:
         if state not in (IDENTIFIED, DONE):
             raise RunMismatch(f"state is {state!r}, not {IDENTIFIED!r} or {DONE!r}; {path}; {AGAIN}")
         return cls(folder, about)
+
+    @classmethod
+    def sound(cls, folder: Path, but: Collection[str] = ()) -> Run:
+        """Open, every file (`but` for some) as it was written: RunMismatch where one is damaged, before it is used."""
+        run = cls.open(folder)
+        manifest.verify(folder, but)
+        return run
+
+    @classmethod
+    @contextmanager
+    def writing(cls, folder: Path, but: Collection[str] = ()) -> Iterator[Run]:
+        """Sound, and nobody else writes into it inside: what is read stays true until something is written."""
+        cls.open(folder)  # not a run, or of another format: then nothing is touched
+        with locked(folder):
+            with on_disk(folder):
+                manifest.settle(folder)
+            run = cls.sound(folder, but)
+            writable(folder)
+            yield run
+
+    @property
+    def done(self) -> bool:
+        return self.state == DONE
 
     @property
     def state(self) -> str:
@@ -156,6 +179,11 @@ class Run:
         path = self.folder / "causes.csv"
         frame = read_table(path, ("index", "rank", "score", "decision", *shown), **how)
         frame["index"] = whole_numbers(frame, "index", path)
+        n = self.about.get("data", {}).get("train", {}).get("n")
+        outside = frame.index[frame["index"] >= n].tolist() if n is not None else []
+        if outside:
+            said = f"index is {frame['index'][outside[0]]}, but train has {n} examples"
+            raise RunMismatch(f"{said}; {path} line {outside[0] + 2}; put the number back, or {AGAIN}")
         for column in NUMBERS:
             if column in frame and not pd.api.types.is_numeric_dtype(frame[column]):
                 numbers = frame[column].astype(str).str.replace(",", ".", regex=False)
@@ -174,15 +202,6 @@ class Run:
         frame = read_table(path, needed, dtype=str, keep_default_na=False)
         return frame.assign(index=whole_numbers(frame, "index", path))
 
-    def same_as(self, hashes: dict[str, str]) -> None:
-        """RunMismatch unless model and data are those the run was made with."""
-        for name, value in hashes.items():
-            known = self.about["model"] if name == "model" else self.about["data"].get(name, {})
-            if known.get("sha256") != value:
-                what = "the weights are" if name == "model" else f"{name} is"
-                todo = "put back what it was made with, or make a new run"
-                raise RunMismatch(f"{what} not what this run was made with; {self.folder}; {todo}")
-
 
 def runs_in(folder: Path) -> tuple[list[Run], list[str]]:
     """The runs in a folder, oldest first, and a line for each that cannot be read."""
@@ -200,15 +219,12 @@ def runs_in(folder: Path) -> tuple[list[Run], list[str]]:
     return sorted(runs, key=lambda r: str(r.about["run"].get("made", ""))), unreadable
 
 
-def strange_in(folder: Path) -> list[str]:
-    """Names in a run folder that amends did not write."""
-    return sorted(p.name for p in folder.iterdir() if p.name not in FILES)
-
-
-def remove(run: Run) -> None:
-    """Deletes the folder, unless it also holds something of the user's."""
-    strange = strange_in(run.folder)
-    if strange:
-        raise BadInput(f"the folder holds {strange[0]}, which amends did not write; {run.folder}; move it away first")
-    with on_disk(run.folder), locked(run.folder):
-        shutil.rmtree(run.folder)
+def remove(folder: Path) -> None:
+    """Deletes the run, unless its folder also holds something of the user's."""
+    Run.open(folder)
+    with on_disk(folder), locked(folder):
+        manifest.settle(folder)
+        strange = manifest.strangers(folder)
+        if strange:
+            raise BadInput(f"the folder holds {strange[0]}, which amends did not write; {folder}; move it away first")
+        manifest.remove_own(folder)

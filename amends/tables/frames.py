@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from amends.data.decisions import NEW, RELABEL
+from amends.config.decisions import NEW, RELABEL
 from amends.evaluation.predictions import groups, labels, predicted
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params

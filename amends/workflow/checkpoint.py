@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 from safetensors import SafetensorError
@@ -20,7 +22,7 @@ from amends.committee.decide import Heard
 from amends.errors import RunMismatch
 from amends.evidence.params import Params
 from amends.progress import Progress
-from amends.runs.disk import add_to_folder
+from amends.runs.manifest import add_to_run
 
 T = TypeVar("T")
 SEARCH, ROUNDS = "identified", "rounds"  # folders: of a repair of one group; of several, with one folder a round
@@ -52,19 +54,23 @@ def read_identified(folder: Path) -> Identified:
 
 
 def _identified(folder: Path) -> Identified:
-    with np.load(folder / "scores.npz", allow_pickle=False) as kept:
-        arrays = {name: kept[name] for name in kept.files}
+    arrays = _arrays(folder)
     heard = tuple(Heard(**row) for row in json.loads((folder / "heard.json").read_text(encoding="utf-8")))
     path = folder / "edited.safetensors"
     edited = load_file(path) if path.exists() else None
     return Identified(arrays["scores"], arrays["raw"], arrays["before"], edited, heard, arrays.get("unseen"))
 
 
+def _arrays(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / "scores.npz", allow_pickle=False) as kept:
+        return {name: kept[name] for name in kept.files}
+
+
 def add_round(ended: Round, run: Path, number: int) -> None:
     """To its search: all that the rounds after it need to know."""
 
     def fill(made: Path) -> None:
-        folder = made / str(number + 1)
+        folder = made / ROUNDS / str(number + 1)
         write_search(ended.search, folder)
         said = {
             **ended.row(), "removed": ended.removed.tolist(), "controls": ended.controls,
@@ -76,19 +82,18 @@ def add_round(ended: Round, run: Path, number: int) -> None:
         for i, fit in enumerate(ended.points[0].fits):
             _weights(fit.theta, folder / f"control-{i}.safetensors")
 
-    add_to_folder(run / ROUNDS, fill)
+    add_to_run(run, fill)
 
 
 def add_search(search: Search, run: Path, number: int) -> None:
     """The search of a later round, beside what the rounds before it left."""
-    add_to_folder(run / ROUNDS, lambda made: write_search(search, made / str(number + 1)))
+    add_to_run(run, lambda made: write_search(search, made / ROUNDS / str(number + 1)))
 
 
-def drop_rounds(run: Path) -> None:
-    """Once the repair is written nothing goes on from them; what their searches found stays."""
-    for name in ("round.json", "weights.safetensors", "control-*.safetensors"):
-        for path in (run / ROUNDS).glob(f"*/{name}"):
-            path.unlink()
+def round_files(run: Path) -> list[str]:
+    """Of the rounds, what only a repair that goes on needs; what their searches found stays."""
+    names = ("round.json", "weights.safetensors", "control-*.safetensors")
+    return [path.relative_to(run).as_posix() for name in names for path in run.glob(f"{ROUNDS}/*/{name}")]
 
 
 def read_stages(problem: Problem, run: Path) -> tuple[list[Round], Identified | None]:
@@ -98,12 +103,29 @@ def read_stages(problem: Problem, run: Path) -> tuple[list[Round], Identified | 
         folder = run / stage_folder(len(problem.parts), number)
         if not (folder / "scores.npz").exists():
             return rounds, None
-        known = read_identified(folder)
+        known = _of_problem(read_identified(folder), folder, problem, number)
         if not (folder / "round.json").exists():
             return rounds, known
         search = problem.search(rounds, Progress(), known)
         rounds.append(_read(folder, lambda folder, search=search: _round(search, folder)))
     return rounds, None
+
+
+def _of_problem(known: Identified, folder: Path, problem: Problem, number: int) -> Identified:
+    """RunMismatch unless the search was of these examples and of the failures that would be searched with now."""
+    part, n = problem.parts[number], len(problem.given["train"])
+    shapes = [len(values) for values in (known.scores, known.raw, known.before)]
+    if shapes != [n] * 3:
+        raise RunMismatch(f"{shapes[0]} scores are there for {n} examples of train; {folder}; make the run again")
+    for name in ("scores", "raw", "before"):
+        bad = np.flatnonzero(~np.isfinite(getattr(known, name)))
+        if len(bad):
+            raise RunMismatch(f"{name}[{bad[0]}] is not a finite number; {folder / 'scores.npz'}; make the run again")
+    query = _read(folder, lambda f: _arrays(f)["query"])
+    if not np.array_equal(query, part.query):
+        todo = "put back the groups and the failures it was made with, or make a new run"
+        raise RunMismatch(f"the failures searched with are not those of this run; {folder}; {todo}")
+    return known
 
 
 def _round(search: Search, folder: Path) -> Round:
@@ -136,7 +158,7 @@ def _round(search: Search, folder: Path) -> Round:
 def _read(folder: Path, reader: Callable[[Path], T]) -> T:
     try:
         return reader(folder)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as e:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error, SafetensorError) as e:
         raise RunMismatch(f"damaged ({' '.join(str(e).split())}); {folder}; make the run again") from None
 
 

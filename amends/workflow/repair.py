@@ -19,7 +19,7 @@ from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, gone_in, together
 from amends.algorithm.sets import evaluation
 from amends.algorithm.split import Split
-from amends.data.decisions import REMOVE
+from amends.config.decisions import REMOVE
 from amends.evaluation.statistics import by_label, harmed
 from amends.evaluation.words import OVER
 from amends.evidence.factor import Factor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import platform
 from collections.abc import Mapping
@@ -18,23 +17,26 @@ import torch
 from amends import __version__
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Search
+from amends.config.decisions import GONE, NEW, REMOVE, words
 from amends.config.read import Config, absolute
-from amends.data.decisions import GONE, NEW, REMOVE, words
-from amends.data.hashes import set_hash, weights_hash
+from amends.data.hashes import columns_hash, labels_hash, set_hash, weights_hash
 from amends.evaluation.predictions import labels
 from amends.evidence.factor import Factor
 from amends.models import Loaded
 from amends.models.loaded import write_weights
+from amends.models.sources import code_hash
 from amends.report.card import card
 from amends.report.page import report
-from amends.runs.disk import write_folder
+from amends.runs.manifest import write_run
 from amends.runs.run import DONE, FORMAT, IDENTIFIED
+from amends.tables.cells import write_rows, write_table
 from amends.tables.frames import failures_frame, label_text, with_new_labels
 from amends.tables.looks import looks_of
 from amends.workflow.checkpoint import stage_folder, write_search
 from amends.workflow.repair import Repair
 
 HIGHER = "higher = more harmful"
+FUNCTIONS = ("function", "transform", "augment")  # keys that name a function of the user's
 RULE = "the highest scores, as many as did most for the failures searched with"
 
 
@@ -54,7 +56,8 @@ class Origin:
         run: dict[str, Any] = {
             "name": self.name, "state": state, "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "amends": __version__, "torch": torch.__version__, "numpy": np.__version__,
-            "python": platform.python_version(), "device": str(network.device), "threads": torch.get_num_threads(),
+            "python": platform.python_version(), "device": str(network.device),
+            "dtype": str(network.dtype).removeprefix("torch."), "threads": torch.get_num_threads(),
             "seed": self.seed, "rule": self.rule, "format": FORMAT,
         }  # fmt: skip
         about: dict[str, Any] = {"run": run}
@@ -62,16 +65,26 @@ class Origin:
             run["folder"] = str(absolute(self.config).folder)
             about["config"] = {k: dict(v) for k, v in self.config.tables.items()}
         files = [] if self.loaded is None else [str(f) for f in self.loaded.files]
-        known = hashes(given)
-        about["model"] = {"sha256": known.pop("model"), "files": files}
-        about["data"] = {name: {"n": len(given[name]), "sha256": value} for name, value in known.items()}
+        model = weights_hash(network.module.state_dict())
+        about["model"] = {"sha256": model, "files": files, "code": self._code()}
+        about["data"] = {name: _of_set(data) for name, data in given.items()}
         return about
 
+    def _code(self) -> str:
+        """Of the user's own functions: another one would make another run."""
+        if self.config is None:
+            return ""
+        tables = [t for name, t in self.config.tables.items() if name != "keep"] + list(self.config["keep"].values())
+        named = [table.get(key) for table in tables for key in FUNCTIONS]
+        return code_hash([name for name in named if name], self.config.folder)
 
-def hashes(given: Mapping[str, Factor]) -> dict[str, str]:
-    """sha256 of every set, and of the model's weights."""
-    sets = {name: set_hash(f.examples.x, f.examples.y) for name, f in given.items()}
-    return {**sets, "model": weights_hash(given["train"].network.module.state_dict())}
+
+def _of_set(data: Factor) -> dict[str, Any]:
+    examples = data.examples
+    return {
+        "n": len(data), "sha256": set_hash(examples.x, examples.y), "labels": labels_hash(examples.y),
+        "columns": columns_hash(examples.columns, examples.classes, examples.features),
+    }  # fmt: skip
 
 
 def write_first_search(problem: Problem, search: Search, origin: Origin, folder: Path) -> None:
@@ -80,7 +93,7 @@ def write_first_search(problem: Problem, search: Search, origin: Origin, folder:
     given, frame = problem.given, search.frame()
     write_search(search, folder / stage_folder(len(problem.parts), 0))
     _table(frame, folder)
-    failures_frame(given["failures"], search.part, search.suspects).to_csv(folder / "failures.csv", index=False)
+    write_table(failures_frame(given["failures"], search.part, search.suspects), folder / "failures.csv")
     seen = looks_of(search.influence, frame, given["failures"].examples, _examples(given, "remaining"))
     _json(seen, folder / "looks.json")
     _toml(origin.about(IDENTIFIED, given), folder)
@@ -97,9 +110,9 @@ def write_repair(
     _table(frame, folder)
     suspects = np.array(metrics["suspects"], dtype=int)
     failures = failures_frame(result.given["failures"], result.split, suspects, result.after)
-    failures.to_csv(folder / "failures.csv", index=False)
+    write_table(failures, folder / "failures.csv")
     _json(metrics, folder / "metrics.json")
-    write_rows(metrics["curve"], folder / "curve.csv")
+    write_rows(metrics["curve"], folder / "curve.csv", list(metrics["curve"][0]))
     for number, ended in enumerate(() if searched else result.rounds):
         write_search(ended.search, folder / stage_folder(len(result.rounds), number))
     failed, remaining = result.given["failures"].examples, _examples(result.given, "remaining")
@@ -119,7 +132,7 @@ def write_repair(
 def save_repair(result: Repair, folder: Any) -> Path:
     """A run folder for a repair made in Python."""
     origin = Origin(Path(folder).name, result.metrics["seed"])
-    return write_folder(folder, lambda made: write_repair(result, origin, made))
+    return write_run(folder, lambda made: write_repair(result, origin, made))
 
 
 def _decided(result: Repair, earlier: pd.DataFrame) -> pd.DataFrame:
@@ -144,7 +157,7 @@ def _table(frame: pd.DataFrame, folder: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    frame.to_csv(folder / "causes.csv", index=False)
+    write_table(frame, folder / "causes.csv")
     table = pyarrow.Table.from_pandas(frame, preserve_index=False)
     meta = {b"amends.score": HIGHER.encode(), **(table.schema.metadata or {})}
     pyarrow.parquet.write_table(table.replace_schema_metadata(meta), folder / "causes.parquet")
@@ -166,14 +179,6 @@ def _dataset(result: Repair, folder: Path) -> None:
 
 def _cell(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def write_rows(rows: list[dict[str, Any]], path: Path, columns: list[str] | None = None) -> None:
-    """A CSV with a header, also where there is no row."""
-    with path.open("w", newline="", encoding="utf-8") as f:
-        table = csv.DictWriter(f, fieldnames=columns or list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
 
 
 def _examples(given: Mapping[str, Factor], name: str) -> Any:

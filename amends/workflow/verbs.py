@@ -12,17 +12,21 @@ import numpy as np
 
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, Search
-from amends.data.decisions import GONE, NEW, RELABEL, decided, words
-from amends.errors import BadInput, RunMismatch
+from amends.config.decisions import GONE, NEW, RELABEL, decided, words
+from amends.errors import BadInput
 from amends.evidence.prepare import entry
 from amends.progress import Progress
-from amends.runs.disk import add_to_folder, locked, occupied, write_folder
-from amends.runs.run import DONE, Run
-from amends.workflow.checkpoint import ROUNDS, SEARCH, add_round, add_search, drop_rounds, read_stages
+from amends.runs.claim import claimed, unfinished
+from amends.runs.compare import same_recipe
+from amends.runs.disk import occupied
+from amends.runs.manifest import add_to_run, write_run
+from amends.runs.run import IDENTIFIED, Run
+from amends.tables.cells import write_rows
+from amends.workflow.checkpoint import ROUNDS, SEARCH, add_round, add_search, read_stages, round_files
 from amends.workflow.job import Job
 from amends.workflow.repair import Repair, concluded
 from amends.workflow.stages import stages
-from amends.workflow.store import RULE, Origin, hashes, write_first_search, write_repair, write_rows
+from amends.workflow.store import RULE, Origin, write_first_search, write_repair
 from amends.workflow.warned import suspect_labels
 
 if TYPE_CHECKING:
@@ -35,15 +39,15 @@ FIRST_HALF = ("run.toml", SEARCH, ROUNDS, "causes.csv", "causes.parquet", "failu
 @entry
 def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list[str]]:
     """The first stage, as a run folder a person can look through, and what to look at first."""
-    free(out)
-    problem = Problem.of(job.given, job.options)
-    if len(problem.parts) > 1:
-        raise BadInput(
-            "several groups are searched only in a repair, one after the other; --group; name one group to identify"
-        )
-    with Progress.shown(progress) as shown:
-        search = problem.search((), shown)
-    write_folder(out, lambda made: write_first_search(problem, search, _origin(job, out.name), made))
+    with claimed(out, "identify"):
+        problem = Problem.of(job.given, job.options)
+        if len(problem.parts) > 1:
+            raise BadInput(
+                "several groups are searched only in a repair, one after the other; --group; name one group to identify"
+            )
+        with Progress.shown(progress) as shown:
+            search = problem.search((), shown)
+        write_run(out, lambda made: write_first_search(problem, search, _origin(job, out.name), made))
     return Run.open(out), suspect_labels(search.suspects, search.part, job.given["failures"], "failures.csv")
 
 
@@ -51,43 +55,48 @@ def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list
 def repair_into(job: Job, out: Path, progress: bool | None, picked: Picked | None = None) -> Repair:
     """Every stage, with what a person picked where that is given. One that was stopped goes on where it was, and
     keeps the decisions it finds."""
-    problem = _problem(job, picked)  # all that was asked for is checked before anything is computed
-    if occupied(out):
-        resumable(out, job)
-    else:
-        free(out)
-    return _follow(problem, job, out, progress, picked)
+    with claimed(out, "repair", going_on=True):
+        problem = _problem(job, picked)  # all that was asked for is checked before anything is computed
+        if occupied(out):
+            same_recipe(unfinished(out), _about(job, out))
+        return _follow(problem, job, out, progress, picked)
 
 
 @entry
 def treat_into(run: Run, job: Job, picked: Picked | None, out: Path | None, progress: bool | None) -> Repair:
     """The stages after the search, with what a person picked or as many as the config says; into `out` where it is
     given."""
-    if out is not None:
-        free(out)
-    elif run.state == DONE:
-        raise BadInput(f"the run is finished; {run.folder}; name a new folder with -o to treat again from its scores")
-    run.same_as(hashes(job.given))
-    if out is not None:
-        write_folder(out, lambda made: _copied(run, made))
-        run = Run.open(out)
-    return _follow(_problem(job, picked), job, run.folder, progress, picked, whole=True)
+    problem = _problem(job, picked)
+    now = {k: v for k, v in _about(job, run.folder).items() if k != "config"}
+    if out is None:
+        with Run.writing(run.folder) as opened:
+            if opened.done:
+                raise BadInput(f"the run is finished; {run.folder}; name a new folder with -o to treat it again")
+            same_recipe(opened, now)
+            return _follow(problem, job, opened.folder, progress, picked, whole=True)
+    with claimed(out, "treat"):
+        with Run.writing(run.folder) as opened:
+            same_recipe(opened, now)
+            write_run(out, lambda made: _copied(opened, made))
+        return _follow(problem, job, out, progress, picked, whole=True)
 
 
 @entry
 def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
     """How many to remove, with both controls, kept in the folder."""
-    run.same_as(hashes(job.given))
-    problem = Problem.of(job.given, replace(job.options, remove=None))
-    if len(problem.parts) > 1:
-        raise BadInput(f"a curve is of one group; {run.folder}; go on with amends repair, which draws one for each")
-    done, known = read_stages(problem, run.folder)
-    with Progress.shown(progress) as shown:
-        *_, last = stages(problem, shown, done, known)
-    assert isinstance(last, Round)
-    rows = [point.row() for point in last.points]
-    with locked(run.folder):
-        add_to_folder(run.folder, lambda made: write_rows(rows, made / "curve.csv"))
+    with Run.writing(run.folder) as opened:
+        if opened.curve:
+            return opened.curve
+        same_recipe(opened, {k: v for k, v in _about(job, run.folder).items() if k != "config"})
+        problem = Problem.of(job.given, replace(job.options, remove=None))
+        if len(problem.parts) > 1:
+            raise BadInput(f"a curve is of one group; {run.folder}; go on with amends repair, which draws one for each")
+        done, known = read_stages(problem, run.folder)
+        with Progress.shown(progress) as shown:
+            *_, last = stages(problem, shown, done, known)
+        assert isinstance(last, Round)
+        rows = [point.row() for point in last.points]
+        add_to_run(run.folder, lambda made: write_rows(rows, made / "curve.csv", list(rows[0])))
     return rows
 
 
@@ -112,44 +121,23 @@ def _follow(
     rule = RULE if picked is None else f"{len(picked)} examples picked by a person"
     origin = replace(_origin(job, folder.name), rule=_rule(job, rule))
     kept = earlier if whole or bool((earlier["decision"] != "").any()) else None
-    with locked(folder):
-        add_to_folder(folder, lambda made: write_repair(result, origin, made, kept, searched=True))
-        drop_rounds(folder)
+    add_to_run(folder, lambda made: write_repair(result, origin, made, kept, searched=True), drop=round_files(folder))
     return result
 
 
 def _store(stage: Search | Round, problem: Problem, job: Job, folder: Path, ended: int) -> None:
     """So that the repair can go on from there; of the last round nothing, since the result is written next."""
     if isinstance(stage, Search) and not ended:
-        write_folder(folder, lambda made: write_first_search(problem, stage, _origin(job, folder.name), made))
+        write_run(folder, lambda made: write_first_search(problem, stage, _origin(job, folder.name), made))
     elif isinstance(stage, Search):
-        with locked(folder):
-            add_search(stage, folder, ended)
+        add_search(stage, folder, ended)
     elif ended < len(problem.parts):
-        with locked(folder):
-            add_round(stage, folder, ended - 1)
+        add_round(stage, folder, ended - 1)
 
 
-def free(out: Path) -> None:
-    """Known before anything is computed: nothing is in the way, and the folder can be written."""
-    if occupied(out):
-        raise BadInput(f"the folder exists; {out}; choose another with -o, or remove it with amends runs rm")
-    with locked(out):
-        pass
-
-
-def resumable(out: Path, job: Job) -> None:
-    """RunMismatch or BadInput unless it is an unfinished run of the same recipe."""
-    if not (out / "run.toml").exists():
-        raise RunMismatch(f"the folder holds something that is not a run; {out}; choose another with -o")
-    run = Run.open(out)
-    if run.state == DONE:
-        raise BadInput(f"the run is finished; {out}; choose another folder with -o, or remove it with amends runs rm")
-    if {k: dict(v) for k, v in job.config.tables.items()} != run.about.get("config"):
-        raise RunMismatch(
-            f"the run was begun with another config; {out}; give that one, or choose another folder with -o"
-        )
-    run.same_as(hashes(job.given))
+def _about(job: Job, folder: Path) -> dict[str, Any]:
+    """What run.toml would say now."""
+    return _origin(job, folder.name).about(IDENTIFIED, job.given)
 
 
 def approved(run: Run) -> pd.DataFrame:
@@ -164,11 +152,6 @@ def approved(run: Run) -> pd.DataFrame:
         todo = f"write the label into the column {NEW}"
         raise BadInput(f"the decision is relabel, but {NEW} is empty; {path} at index {unnamed[0]}; {todo}")
     return rows[[c for c in ("index", "decision", NEW) if c in rows]]
-
-
-def next_free(stem: str, folder: Path = Path("runs")) -> Path:
-    """runs/repair-1, or the first number that is not taken."""
-    return next(p for k in range(1, 10**6) if not (p := folder / f"{stem}-{k}").exists())
 
 
 def _origin(job: Job, name: str) -> Origin:

@@ -92,6 +92,6 @@ def test_a_full_disk_is_exit_code_five(identified, monkeypatch, capsys):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("amends.runs.disk.tempfile.mkdtemp", full)
+    monkeypatch.setattr("amends.runs.manifest.flush", full)
     assert amends("report", identified) == 5
     assert "No space left on device" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import pytest
 
 from amends import repair as repaired_in_python
 from amends.methods import fine_tune, named
+from amends.runs import manifest
 from tests.export.folders import made
 from tests.projects import digits_project, images_project, texts_project
 from tests.worlds import planted_digits
@@ -93,6 +94,8 @@ def damaged(digits, python, tmp_path):
         file.writelines((tmp_path / "nothing/dataset/removed.csv").read_text().splitlines(keepends=True)[1:])
     (tmp_path / "nothing/dataset/removed.csv").write_text("index,id,given\n")
     (tmp_path / "untabled/causes.parquet").unlink()
+    for name in ("moved", "torn", "nothing"):  # as if amends had written them so
+        manifest.seal(tmp_path / name)
     return tmp_path
 
 

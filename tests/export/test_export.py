@@ -7,7 +7,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from amends import export
@@ -93,11 +92,11 @@ def test_a_library_that_is_missing_is_named_with_its_extra(kind, module, damaged
 def test_what_cannot_be_finished_is_not_begun(damaged, capsys, monkeypatch):
     """A full disk in the middle of a file: exit code 5, and nothing half-written."""
 
-    def full(self, path, **_):
+    def full(table, path, **_):
         Path(path).write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    monkeypatch.setattr("amends.export.tables.write_table", full)
     before = contents(damaged)
     assert amends("export", damaged / "whole", "--to", "csv") == 5
     assert "No space left on device" in capsys.readouterr().err

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from amends.runs import manifest
+
 SHARES = {"before": 0.0, "after": 0.75, "n": 4}
 METRICS = {
     "verdict": "repaired", "reason": "75% of the holdout failures are right", "query": SHARES, "holdout": SHARES,
@@ -20,7 +22,7 @@ id,index,rank,score,given,predicted,predicted_after,p_given,p_given_after,sugges
 0,0,2,1.25,NA,007,007,0.5,,NA,1→7,[],,
 """
 CURVE = "by,removed,holdout,holdout_low,remaining,refits\nnothing,0,0.25,0.2,,3\ncauses,1,0.75,0.7,,3\n"
-RUN = '[run]\nformat = 2\nname = "first"\nstate = "done"\nmade = "2024-05-01T10:00:00+00:00"\n\n[data.train]\nn = 3\n'
+RUN = '[run]\nformat = 3\nname = "first"\nstate = "done"\nmade = "2024-05-01T10:00:00+00:00"\n\n[data.train]\nn = 3\n'
 
 
 @pytest.fixture
@@ -33,4 +35,5 @@ def folder(tmp_path):
     (made / "causes.csv").write_text(CAUSES)
     (made / "curve.csv").write_text(CURVE)
     (made / "dataset/kept.csv").write_text("index,id,given\n0,0,NA\n1,1,007\n")
+    manifest.seal(made)
     return made

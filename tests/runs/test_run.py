@@ -140,9 +140,9 @@ def test_one_run_that_cannot_be_read_does_not_hide_the_others(folder):
 # --- the format of the folder ------------------------------------------------------------------------------
 
 OTHER = {
-    "": "was made by an earlier amends (format 1, this one reads 2)",
-    "format = 1\n": "was made by an earlier amends (format 1, this one reads 2)",
-    "format = 3\n": "was made by a later amends (format 3, this one reads 2)",
+    "": "was made by an earlier amends (format 1, this one reads 3)",
+    "format = 2\n": "was made by an earlier amends (format 2, this one reads 3)",
+    "format = 4\n": "was made by a later amends (format 4, this one reads 3)",
 }
 
 
@@ -150,7 +150,7 @@ OTHER = {
 def other(request, folder):
     """A run folder of another format, and what is said of it."""
     path = folder / "run.toml"
-    path.write_text(path.read_text().replace("format = 2\n", request.param))
+    path.write_text(path.read_text().replace("format = 3\n", request.param))
     return folder, f"{folder} {OTHER[request.param]}; make the run again"
 
 
@@ -172,7 +172,7 @@ def test_a_list_of_runs_names_it_and_goes_on(other, capsys):
     folder, said = other
     readable = folder.parent / "second"
     readable.mkdir()
-    (readable / "run.toml").write_text('[run]\nformat = 2\nstate = "identified"\n')
+    (readable / "run.toml").write_text('[run]\nformat = 3\nstate = "identified"\n')
     assert amends("runs", "ls", folder.parent, "--json") == 0
     told = capsys.readouterr()
     assert [row["run"] for row in json.loads(told.out)] == [str(readable)]

@@ -19,6 +19,7 @@ from amends.config import read_config
 from amends.evidence.network import Network
 from amends.evidence.prepare import prepare
 from amends.progress import Progress
+from amends.runs import manifest
 from amends.workflow import checkpoint, verbs
 from amends.workflow.job import open_job
 from amends.workflow.stages import stages
@@ -146,8 +147,7 @@ def test_a_damaged_stage_is_said(tmp_path, monkeypatch, capsys, name):
     assert repair(tmp_path / "run") == 3
     said = capsys.readouterr().err
     assert said.startswith("error: ")
-    assert "damaged" in said
-    assert "rounds/1; make the run again" in said
+    assert f"rounds/1/{name} is not as it was written" in said
     assert said.count("\n") == 1
 
 
@@ -193,7 +193,8 @@ def test_stages_come_in_order_and_leave_out_what_is_done(problem):
 
 
 def test_a_round_is_read_back_as_it_was(problem, tmp_path):
-    (tmp_path / "rounds").mkdir()
+    (tmp_path / "run.toml").touch()
+    manifest.seal(tmp_path)
     with torch.no_grad():
         path = stages(problem, Progress())
         next(path)

@@ -1,0 +1,170 @@
+"""What a run folder holds, with the sha256 of every file: written last, so that damage is found before it is used.
+
+A stage is added in one step. Its files wait in `.ready/` with the manifest of the whole folder; once that name is
+there the stage counts, and whoever opens the folder next moves into place what a writer that was killed did not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from amends.errors import DiskError, RunMismatch
+from amends.runs.disk import flush, flush_file, flush_names, fresh, locked, on_disk, sweep, write_folder
+
+NAME, READY = "manifest.sha256", ".ready"
+EDITED = "causes.csv"  # people may change it: it is checked for sense when it is read, not against a hash
+FIRST = "run.toml"  # its line is the last, so that a manifest that was cut short lacks it
+ADDING = "adding"
+LINE = re.compile(r"([0-9a-f]{64})  ([^\n\r]+)")
+AGAIN = "make the run again, or copy all of it"
+
+
+def write_run(folder: Any, fill: Callable[[Path], None], *, replace: bool = False) -> Path:
+    """A run folder, whole or not at all, with its manifest."""
+
+    def filled(made: Path) -> None:
+        fill(made)
+        seal(made)
+
+    return write_folder(folder, filled, replace=replace)
+
+
+def seal(folder: Path) -> None:
+    """Writes the manifest of all that is in a folder now."""
+    _write(folder, {name: _sha256(folder / name) for name in _names(folder)})
+
+
+def add_to_run(folder: Path, fill: Callable[[Path], None], drop: Collection[str] = ()) -> None:
+    """Calls fill(empty folder), then puts what is in it into the run and takes the files to `drop` out of it, all in
+    one step."""
+    with on_disk(folder), locked(folder):
+        settle(folder)
+        made = fresh(folder, ADDING)
+        try:
+            fill(made)
+            known = {name: value for name, value in read(folder).items() if name not in drop}
+            _write(made, known | {name: _sha256(made / name) for name in _names(made)})
+            flush(made)
+            os.rename(made, folder / READY)
+            flush_names(folder)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+        settle(folder)
+
+
+def settle(folder: Path) -> None:
+    """Ends a step that was committed, and clears away one that was not. Whoever calls this holds the lock."""
+    sweep(folder, ADDING)
+    ready = folder / READY
+    if not ready.exists():
+        return
+    if not (ready / NAME).exists():  # all of it is in place already
+        shutil.rmtree(ready)
+        return
+    new = read(ready)
+    for name in (*_names(ready), *([EDITED] if (ready / EDITED).exists() else [])):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(ready / name, folder / name)
+        flush_names((folder / name).parent)
+    for name in read(folder).keys() - new.keys() if (folder / NAME).exists() else ():
+        (folder / name).unlink(missing_ok=True)
+    os.replace(ready / NAME, folder / NAME)
+    flush_names(folder)
+    shutil.rmtree(ready)
+
+
+def unsettled(folder: Path) -> bool:
+    """Whether a writer was killed while it moved a finished stage into place."""
+    return (folder / READY).is_dir()
+
+
+def read(folder: Path) -> dict[str, str]:
+    """The sha256 of each file, by its path in the folder."""
+    path = folder / NAME
+    try:
+        lines = path.read_bytes().decode().splitlines()
+    except FileNotFoundError:
+        raise RunMismatch(f"{NAME} is missing; {folder}; {AGAIN}") from None
+    except UnicodeDecodeError:
+        lines = [""]
+    except OSError as e:
+        raise DiskError(f"{e.strerror or e}; {path}; check the disk and the permissions of the file") from e
+    found = [LINE.fullmatch(line) for line in lines]
+    hashes = {m[2]: m[1] for m in found if m is not None}
+    outside = [name for name in hashes if Path(name).is_absolute() or ".." in Path(name).parts]
+    if None in found or len(hashes) < len(found) or FIRST not in hashes or outside:
+        raise RunMismatch(f"{NAME} is damaged; {path}; {AGAIN}")
+    return hashes
+
+
+def damage(folder: Path, but: Collection[str] = ()) -> Iterator[str]:
+    """What is wrong with the files of a run, `but` for some, a line for each."""
+    for name, value in read(folder).items():
+        if name in but:
+            continue
+        path = folder / name
+        try:
+            if _sha256(path) != value:
+                yield f"{name} is not as it was written; {path}; {AGAIN}"
+        except FileNotFoundError:
+            yield f"{name} is missing; {folder}; {AGAIN}"
+        except OSError as e:
+            yield f"{name} cannot be read ({e.strerror}); {path}; {AGAIN}"
+    if not (folder / EDITED).is_file():
+        yield f"{EDITED} is missing; {folder}; {AGAIN}"
+
+
+def verify(folder: Path, but: Collection[str] = ()) -> None:
+    """RunMismatch where a file of the run, `but` for some, is damaged or missing."""
+    for line in damage(folder, but):
+        raise RunMismatch(line)
+
+
+def strangers(folder: Path) -> list[str]:
+    """Files, links and empty folders that amends did not write, wherever they are."""
+    ours = {*read(folder), NAME, EDITED}
+    folders = {str(parent) for name in ours for parent in Path(name).parents}
+    found = []
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if name not in ours and name not in folders and not name.startswith((READY, f".{ADDING}.")):
+            found.append(name)
+    return sorted(found)
+
+
+def remove_own(folder: Path) -> None:
+    """Deletes the files of a run and the folders that are empty then; nothing else."""
+    settle(folder)
+    for name in (*read(folder), EDITED, NAME):
+        (folder / name).unlink(missing_ok=True)
+    inside = [path for path in folder.rglob("*") if path.is_dir()]
+    for path in sorted(inside, key=lambda p: -len(p.parts)):
+        path.rmdir()
+    folder.rmdir()
+
+
+def _names(folder: Path) -> list[str]:
+    """Paths of the files in a folder, but for the manifest and what people edit; run.toml is the last."""
+    names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+    return sorted((n for n in names if n not in (NAME, EDITED)), key=lambda n: (n == FIRST, n))
+
+
+def _write(folder: Path, hashes: dict[str, str]) -> None:
+    """In the form that sha256sum --check reads."""
+    names = sorted(hashes, key=lambda n: (n == FIRST, n))
+    path = folder / NAME
+    path.write_bytes("".join(f"{hashes[name]}  {name}\n" for name in names).encode())
+    flush_file(path)
+
+
+def _sha256(path: Path) -> str:
+    if path.exists() and not path.is_file():  # a pipe would keep its reader waiting
+        return "not a file"
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,68 @@
+"""Tables as CSV files for people: every word comes back as it was, and a spreadsheet takes no cell for a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a cell begins that a spreadsheet would compute
+GUARDED = re.compile(r"'+[=+\-@\t\r]")
+
+
+def guarded(value: Any) -> Any:
+    """A word that a spreadsheet would compute gets a ' in front, which makes it text there; numbers stay."""
+    if not isinstance(value, str) or not FORMULA.match(value) or _is_number(value):
+        return value
+    return f"'{value}"
+
+
+def unguarded(value: Any) -> Any:
+    """As it was before `guarded`."""
+    return value[1:] if isinstance(value, str) and GUARDED.match(value) else value
+
+
+def write_table(frame: pd.DataFrame, path: Path, *, guard: bool = True) -> None:
+    """A data frame without its index; with `guard=False` word for word, for programs."""
+    columns = [_values(frame.iloc[:, i]) for i in range(frame.shape[1])]
+    write_rows(list(zip(*columns, strict=True)), path, [str(c) for c in frame.columns], guard=guard)
+
+
+def write_rows(rows: Sequence[Any], path: Path, columns: Sequence[str], *, guard: bool = True) -> None:
+    """A CSV with a header, also where there is no row; a row has its values in order, or by name.
+
+    The writer knows lines to end in CR LF and so quotes a lone carriage return; the file has LF alone."""
+    line = io.StringIO()
+    writer = csv.writer(line, lineterminator="\r\n")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        for row in ([*columns], *rows):
+            values = [row[name] for name in columns] if isinstance(row, Mapping) else row
+            writer.writerow([_cell(guarded(value) if guard else value) for value in values])
+            file.write(line.getvalue()[:-2] + "\n")
+            line.seek(0)
+            line.truncate()
+
+
+def _values(column: pd.Series) -> list[Any]:
+    """Plain Python values; a float32 with as few digits as tell it apart."""
+    values = column.to_numpy()
+    return [float(str(v)) for v in values] if values.dtype == "float32" else values.tolist()
+
+
+def _cell(value: Any) -> Any:
+    """Nothing where a number is missing."""
+    return "" if isinstance(value, float) and value != value else value
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
