@@ -136,7 +136,8 @@ def test_decisions_in_the_csv_are_followed_to_the_dataset_and_the_exports(tmp_pa
     texts_project(tmp_path)
     assert command("identify", "-o", "run", "-q") == 0
     rows = pd.read_csv("run/causes.csv", dtype=str, keep_default_na=False)
-    sad = rows.index[rows["given"] == "sad"][:45]
+    glad = rows["review"].str.startswith(("sun", "song", "cake"))
+    sad = rows.index[(rows["given"] == "sad") & glad]
     rows.loc[sad, "decision"], rows.loc[sad, "new_label"] = "relabel", "glad"
     rows.loc[sad[:5], ["decision", "new_label"]] = ["remove", ""]
     rows.to_csv("run/causes.csv", index=False)
@@ -153,7 +154,7 @@ def test_decisions_in_the_csv_are_followed_to_the_dataset_and_the_exports(tmp_pa
 
     assert command("treat", "run", "--approved", "-q", "--no-learn") == 0
     run = Run.open(tmp_path / "run")
-    assert run.metrics["relabelled"] == 40, run.metrics["reason"]
+    assert run.metrics["relabelled"] == len(sad) - 5, run.metrics["reason"]
     moved = {int(rows["index"][i]) for i in sad[5:]}
     assert set(run.dataset("relabelled")["index"]) == moved
     after = run.causes().set_index("index")
