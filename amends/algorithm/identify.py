@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from amends.algorithm.selection import fraction, positive, top
 from amends.committee.decide import FEW, Heard, decide
 from amends.data.splits import split
-from amends.editors import Editor, HeldOut, Watch, follow
+from amends.editors import PATIENCE, Editor, HeldOut, Watch, follow
 from amends.editors.tangent import Linearised
 from amends.errors import BadInput, NonFinite
 from amends.evidence.factor import Factor
@@ -42,12 +42,13 @@ def influence(
     watch: Watch | None = None,
     progress=None,
     score: Score = first_order,
+    patience: int = PATIENCE,
 ) -> tuple[Tensor, Posterior]:
     """What each z loses when the failures are inserted, r̃(z) unless told otherwise; positive is harmful.
 
     Returned with the edited posterior, in the order of train.
     """
-    after = follow(editor(q, failures), watch, progress=progress)
+    after = follow(editor(q, failures), watch, patience=patience, progress=progress)
     return score(q, after, train), after
 
 
@@ -243,15 +244,19 @@ def _by_edit(
     q = method.remember(train, remaining)
     shown, watch = failures, None
     if method.hold:
-        fit, held = split(np.zeros(len(failures)), method.hold, seed)
-        if not len(held) or not len(fit):
-            raise BadInput(
-                f"{len(failures)} failures cannot be split to hold out {method.hold:.0%}; failures; pass more of them"
-            )
-        shown, watch = failures[fit], HeldOut(failures[held])
+        shown, watch = held_out(failures, method.hold, seed)
     counter = progress.counter("inserting the failures")
-    raw, edited = influence(q, method.editor, train, method.evidence(train, shown), watch, counter, method.score)
+    evidence = method.evidence(train, shown)
+    raw, edited = influence(q, method.editor, train, evidence, watch, counter, method.score, method.patience)
     return Scored(raw, raw, q, edited)
+
+
+def held_out(failures: Factor, hold: float, seed: int = 0) -> tuple[Factor, HeldOut]:
+    """The failures an edit is shown, and a watch on the others."""
+    fit, held = split(np.zeros(len(failures)), hold, seed)
+    if not len(held) or not len(fit):
+        raise BadInput(f"{len(failures)} failures cannot be split to hold out {hold:.0%}; failures; pass more of them")
+    return failures[fit], HeldOut(failures[held])
 
 
 def _by_scorer(scorer: Any, train: Factor, failures: Factor) -> Scored:

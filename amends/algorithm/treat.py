@@ -9,8 +9,9 @@ import numpy as np
 from torch import nn
 
 from amends.algorithm.decisions import corrected, new_labels
+from amends.algorithm.identify import held_out
 from amends.algorithm.selection import indices
-from amends.editors import Editor, Guard, Right, Watch, finer, follow, open_ended
+from amends.editors import PATIENCE, Editor, Guard, Right, Watch, finer, follow, open_ended
 from amends.errors import BadInput, NonFinite
 from amends.evidence.factor import Factor
 from amends.evidence.network import Averaged
@@ -44,11 +45,17 @@ def _reseeded(part: Any, number: int) -> Any:
 
 
 def treatment(
-    q: Posterior, editor: Editor, causes: Factor, watch: Watch | None = None, learn: Factor | None = None, progress=None
+    q: Posterior,
+    editor: Editor,
+    causes: Factor,
+    watch: Watch | None = None,
+    learn: Factor | None = None,
+    progress=None,
+    patience: int = PATIENCE,
 ) -> Posterior:
     """Delete the causes; with `learn`, insert that evidence in the same edit."""
     evidence = -causes if learn is None else (-causes) + learn
-    return follow(editor(q, evidence), watch, progress=progress)
+    return follow(editor(q, evidence), watch, patience=patience, progress=progress)
 
 
 @entry
@@ -118,12 +125,12 @@ def treated(
     watch = None
     if open_ended(method.editor, q, -forgotten):
         kept = [remaining] if remaining is not None and len(remaining) else [train + (-forgotten)]
-        inner = Right(failures) if failures is not None and len(failures) else None
-        watch = Guard.since(q, [*kept, *keep], floor, inner)
+        watch = _watch(method, q, failures, [*kept, *keep], floor)
     counter = progress.counter(f"forgetting {len(causes)}")
-    after, editor = treatment(q, method.editor, forgotten, watch, learned, counter), method.editor
+    editor = method.editor
+    after = treatment(q, editor, forgotten, watch, learned, counter, method.patience)
     for _ in range(FINER_TRIES):
-        editor = finer(editor) if watch is not None and after is q else None
+        editor = finer(editor) if isinstance(watch, Guard) and after is q else None
         if editor is None:
             break
         after = treatment(q, editor, forgotten, watch, learned, counter)
@@ -131,3 +138,12 @@ def treated(
         if not v.isfinite().all():
             raise NonFinite(f"NaN or infinity in the repaired weights; {k}; use a smaller step or another method")
     return after
+
+
+def _watch(method: Method, q: Posterior, failures: Factor | None, kept: list[Factor], floor: float) -> Watch:
+    """Where a deletion ends: within the guard as most failures are right, or as printed, on a share of them."""
+    if method.guarded:
+        return Guard.since(q, kept, floor, Right(failures) if failures is not None and len(failures) else None)
+    if failures is None:
+        raise BadInput("the method stops on a share of the failures; there are none; pass failures")
+    return held_out(failures, method.hold)[1]

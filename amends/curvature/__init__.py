@@ -9,9 +9,10 @@ from amends.curvature.kinds import GGN, Empirical, Kind, Sampled
 from amends.curvature.kronecker import EKFAC, Kronecker
 from amends.curvature.once import Once
 from amends.curvature.part import Part
+from amends.curvature.scaled import Scaled
 from amends.curvature.solvers import CG, GD, LiSSA
 
 __all__ = [
     "CG", "EKFAC", "GD", "GGN", "Damped", "Dense", "Diagonal", "DiagonalPrecision", "Empirical", "Isotropic", "Kind",
-    "Kronecker", "LiSSA", "Once", "Part", "Sampled", "general_grads",
+    "Kronecker", "LiSSA", "Once", "Part", "Sampled", "Scaled", "general_grads",
 ]  # fmt: skip

@@ -84,8 +84,8 @@ class DensePrecision:
     def scaled(self, by: float) -> DensePrecision:
         return replace(self, data=by * self.data)
 
-    def damped(self, relative: float) -> DensePrecision:
-        return replace(self, prior=self.prior + relative * self.mean)
+    def raised(self, by: float) -> DensePrecision:
+        return replace(self, prior=self.prior + by)
 
 
 def nonnegative(matrix: Tensor) -> Tensor:

@@ -66,8 +66,8 @@ class DiagonalPrecision:
     def scaled(self, by: float) -> DiagonalPrecision:
         return replace(self, data={k: by * d for k, d in self.data.items()})
 
-    def damped(self, relative: float) -> DiagonalPrecision:
-        return replace(self, prior=self.prior + relative * self.mean)
+    def raised(self, by: float) -> DiagonalPrecision:
+        return replace(self, prior=self.prior + by)
 
     def dense(self) -> Tensor:
         return torch.diag(flatten(self.data) + self.prior)

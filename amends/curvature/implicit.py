@@ -45,13 +45,19 @@ class ImplicitPrecision:
 
     @cached_property
     def diagonal(self) -> Params:
-        """An estimate with sampled labels, for the damping and as the preconditioner."""
-        factor, theta, _ = self.parts[0]
-        return diagonal(factor, theta, Sampled())
+        """An estimate with sampled labels, as the preconditioner; of a path of edits, that of its start."""
+        factor, theta, sign = self.parts[0]
+        return scaled(diagonal(factor, theta, Sampled()), sign)
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean of the diagonal, without λ: exact, one backward pass per output, as for the other shapes."""
+        means = (sign * float(flatten(diagonal(f, theta, self.kind)).mean()) for f, theta, sign in self.parts)
+        return max(0.0, sum(means))
 
     @cached_property
     def shift(self) -> float:
-        return 0.0 if self.prior > 0 else self.damping * float(flatten(self.diagonal).mean())
+        return 0.0 if self.prior > 0 else self.damping * self.mean
 
     @property
     def lift(self) -> float:
@@ -80,9 +86,8 @@ class ImplicitPrecision:
     def scaled(self, by: float) -> ImplicitPrecision:
         return replace(self, parts=tuple((f, t, s * by) for f, t, s in self.parts))
 
-    def damped(self, relative: float) -> ImplicitPrecision:
-        mean = float(flatten(self.diagonal).mean())
-        return replace(self, prior=self.lift + relative * mean)
+    def raised(self, by: float) -> ImplicitPrecision:
+        return replace(self, prior=self.prior + by)
 
     def dense(self) -> Tensor:
         return formed(self.__matmul__, self.parts[0][1])

@@ -34,8 +34,12 @@ class IsotropicPrecision:
     def scaled(self, by: float) -> IsotropicPrecision:
         return self
 
-    def damped(self, relative: float) -> IsotropicPrecision:
-        return replace(self, value=self.value * (1 + relative))
+    def raised(self, by: float) -> IsotropicPrecision:
+        return replace(self, value=self.value + by)
+
+    @property
+    def mean(self) -> float:
+        return self.value
 
     def dense(self) -> Tensor:
         first = next(iter(self.like.values()))

@@ -89,9 +89,8 @@ class KroneckerPrecision:
     def scaled(self, by: float) -> KroneckerPrecision:
         return replace(self, blocks=tuple(b.scaled(by) for b in self.blocks), rest=self.rest.scaled(by))
 
-    def damped(self, relative: float) -> KroneckerPrecision:
-        prior = self.prior + relative * self.mean
-        return replace(self, prior=prior, rest=replace(self.rest, prior=prior))
+    def raised(self, by: float) -> KroneckerPrecision:
+        return replace(self, prior=self.prior + by, rest=self.rest.raised(by))
 
     def dense(self) -> Tensor:
         return formed(self.__matmul__, self.like)

@@ -35,7 +35,6 @@ class Solver(Measure, ABC):
     """Iterates until the residual is `tolerance` of its start, for at most `steps` steps."""
 
     kind: Kind = GGN()  # noqa: RUF009 (frozen, without state)
-    damping: float = 100.0
     tolerance: float = 1e-3
     steps: int = 500
 

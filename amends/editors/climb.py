@@ -88,7 +88,9 @@ class FixedPoint:
                 f"FixedPoint needs one quadratic among the terms, got {len(quadratics)}; use it with posteriors of EWC"
             )
         prior = quadratics[0]
-        precision = prior.precision.damped(self.damping) if self.damping else prior.precision
+        precision = prior.precision
+        if self.damping:
+            precision = precision.raised(self.damping * precision.mean)
         theta = start
         for i in range(self.steps):
             _, grad = total(terms, theta)
@@ -183,7 +185,7 @@ class LBFGS:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam on batches of `batch` examples of every factor; yields a point every `every` steps.
+    """Adam on batches of `batch` examples of every factor; yields a point every `every` steps, or after each epoch.
 
     Each factor is shuffled on its own and used without repeats; an epoch is one pass over the largest.
     With `decay` the rate falls linearly to zero, so that the end is not a noisy point. With `tolerance`
@@ -194,14 +196,15 @@ class Adam:
     rate: float = 1e-3
     epochs: float = 10
     batch: int = 64
-    every: int = 5
+    every: int | None = 5
     tolerance: float = 0.0
     decay: bool = False
     seed: int = 0
     augmented: bool = False
 
     def __post_init__(self) -> None:
-        at_least("Adam", rate=(self.rate, 0.0), epochs=(self.epochs, 0.0), batch=(self.batch, 1), every=(self.every, 1))
+        every = 1 if self.every is None else self.every
+        at_least("Adam", rate=(self.rate, 0.0), epochs=(self.epochs, 0.0), batch=(self.batch, 1), every=(every, 1))
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
         factors = [t for t in terms if isinstance(t, Factor)]
@@ -220,7 +223,7 @@ class Adam:
             if self.decay:
                 optimiser.param_groups[0]["lr"] = self.rate * (1 - i / steps)
             optimiser.step()
-            if (i + 1) % self.every == 0 or i + 1 == steps:
+            if (i + 1) % (self.every or per_epoch) == 0 or i + 1 == steps:
                 yield _checked({k: v.clone() for k, v in point.items()}, i)
             if self.tolerance and (i + 1) % per_epoch == 0:
                 here = flatten(point)

@@ -10,6 +10,8 @@ from amends.errors import NonFinite
 from amends.evidence.factor import Factor
 from amends.posteriors import Posterior
 
+PATIENCE = 20  # items of a path that may be worse before it is left
+
 
 class Watch(Protocol):
     """How good a posterior is; higher is better, and None means that it must not be taken."""
@@ -66,7 +68,7 @@ def follow(
     path: Iterator[Posterior],
     watch: Watch | None = None,
     *,
-    patience: int = 20,
+    patience: int = PATIENCE,
     progress: Callable[[int], None] | None = None,
 ) -> Posterior:
     """The last item of the path; under a watch the best item, and among equals the latest.

@@ -13,19 +13,28 @@ from amends.posteriors import Gaussian, Posterior
 
 
 def natural_gradient(posterior: Posterior, factor: Factor, gamma: float | None) -> Params:
-    """γ F̂⁻¹ ∇ log p(S|θ)^w. With γ = None, 1/N: the Newton step of the whole data set."""
+    """γ F̂⁻¹ ∇ log p(S|θ)^w with the mean curvature F̂ of what q has taken in, N examples. With γ = None, 1/N: the
+    Newton step of all of it."""
+    _, grad = factor.value_and_grad(posterior.mean)
+    gaussian = as_gaussian(posterior)
+    whole = gaussian.precision.solve(grad)
+    return whole if gamma is None else scaled(whole, gamma * gaussian.count)
+
+
+def as_gaussian(posterior: Posterior) -> Gaussian:
     if not isinstance(posterior, Gaussian):
         raise BadInput(
             f"a natural gradient needs a Gaussian posterior, got {kind_of(posterior)}; remember with Laplace"
         )
-    _, grad = factor.value_and_grad(posterior.mean)
-    whole = posterior.precision.solve(grad)
-    return whole if gamma is None else scaled(whole, gamma * posterior.count)
+    return posterior
 
 
 @dataclass(frozen=True)
 class Step:
-    """θ̂ + γ F̂⁻¹ ∇ log p(S|θ)^w: towards inserted evidence, away from deleted. The precision of q solves for it.
+    """θ̂ + γ F̂⁻¹ ∇ log p(S|θ)^w: towards inserted evidence, away from deleted.
+
+    F̂ is the curvature, at θ̂, of what is there after the edit: for removal that of D∖C, as Guo et al. have
+    it, so that on a quadratic the step ends where training without C would.
 
     `sizes` are the multiples of γ on the path, smallest first; with more than one, a caller's watch
     chooses among them. The direction is solved for once.
@@ -38,7 +47,8 @@ class Step:
         yield posterior
         if not len(factor):
             return
-        direction = natural_gradient(posterior, factor, self.gamma)
+        after = as_gaussian(posterior).moved(posterior.mean, factor)
+        direction = natural_gradient(after, factor, self.gamma)
         for size in self.sizes:
             yield posterior.moved(plus(posterior.mean, direction, size), factor)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from amends.curvature import GGN
-from amends.editors import Climber, Editor
+from amends.editors import PATIENCE, Climber, Editor
 from amends.evidence import Factor
 from amends.methods.ratio import first_order
 from amends.posteriors import Posterior
@@ -33,12 +33,13 @@ def by_loss(raw: Tensor, loss: Tensor) -> Tensor:
 class Method(NamedTuple):
     """What is remembered, remember(train, remaining) → posterior, and an editor of it.
 
-    To identify: `hold` is the share of the evidence kept out of the edit to decide where its path
-    ends; `mass` is what all of the failures weigh together, in sizes of D (None: each as one example);
-    `score` is what each example lost between the two posteriors; `weigh` turns that and the
-    example's loss (how far log p(z|θ̂) is below the best it could be) into its score. To treat:
-    `forget` deletes the causes, `learn` inserts the failures; `first` is a treatment made before this
-    one, which goes on from where that ended.
+    `hold` is the share of the failures kept out of an edit to decide where its path ends, once it has not
+    improved there for `patience` steps. To identify: `mass` is what all of the failures weigh together,
+    in sizes of D (None: each as one example); `score` is what each example lost between the two
+    posteriors; `weigh` turns that and the example's loss (how far log p(z|θ̂) is below the best it could
+    be) into its score. To treat: `forget` deletes the causes, `learn` inserts the failures; `first` is a
+    treatment made before this one, which goes on from where that ended. Where a deletion ends is decided
+    by what it costs and fixes, or, unless `guarded`, by the failures in `hold` alone.
     """
 
     remember: Remember
@@ -50,6 +51,8 @@ class Method(NamedTuple):
     score: Score = first_order
     mass: float | None = None
     first: Any = None  # another Method: a named tuple cannot name itself
+    patience: int = PATIENCE
+    guarded: bool = True
 
     def evidence(self, train: Factor, failures: Factor) -> Factor:
         """The failures, as heavy as this method takes them."""

@@ -55,8 +55,13 @@ class Precision(Protocol):
         """As if every example were there `by` times; λ stays."""
         ...
 
-    def damped(self, relative: float) -> Precision:
-        """λ raised by `relative` times the mean of the diagonal, in every direction."""
+    def raised(self, by: float) -> Precision:
+        """With λ raised by so much, in every direction."""
+        ...
+
+    @property
+    def mean(self) -> float:
+        """The mean of the diagonal, without λ."""
         ...
 
     def dense(self) -> Tensor: ...

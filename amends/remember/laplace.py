@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from amends.curvature import Diagonal, rules
+from amends.curvature import Diagonal, Scaled, rules
 from amends.curvature.backprop import forward, plan
 from amends.errors import BadInput, at_least, kind_of
 from amends.evidence.factor import Factor
@@ -17,7 +17,8 @@ class Laplace:
     """N(θ̂, (N·F̂ + λI)⁻¹), with the curvature of all of D; λ is the curvature's own prior.
 
     With `last_layer`, only the last linear layer is uncertain, and only it will be edited. `draws` and
-    `decay` are those of Gaussian.
+    `decay` are those of Gaussian. `gamma` scales N·F̂ by 2/γN, as the paper does to trade forgetting for
+    keeping; None is γ = 2/N, the quadratic as it is.
     """
 
     curvature: Curvature = Diagonal()  # noqa: RUF009 (frozen, without state)
@@ -25,9 +26,11 @@ class Laplace:
     decay: float = 1.0
     draws: int = 0
     seed: int = 0
+    gamma: float | None = None
 
     def __post_init__(self) -> None:
         at_least("laplace", decay=(self.decay, 0.0), draws=(self.draws, 0))
+        at_least("ewc", gamma=(1.0 if self.gamma is None else self.gamma, 1e-12))
         if self.decay > 1:
             raise BadInput(f"decay is {self.decay!r}; online_ewc; give 1 to keep everything, or less to fade")
 
@@ -35,10 +38,12 @@ class Laplace:
         mean = train.network.params
         if self.last_layer:
             mean = {k: mean[k] for k in last_names(train, mean)}
+        size, curvature = float(train.weights.sum()), self.curvature
+        if self.gamma is not None:
+            curvature = Scaled(curvature, 2 / (self.gamma * size))
         return Gaussian(
-            mean, self.curvature(train, mean), self.curvature, float(train.weights.sum()), decay=self.decay,
-            draws=self.draws, seed=self.seed,
-        )  # fmt: skip
+            mean, curvature(train, mean), curvature, size, decay=self.decay, draws=self.draws, seed=self.seed
+        )
 
 
 @dataclass(frozen=True, eq=False)

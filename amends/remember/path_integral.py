@@ -59,7 +59,9 @@ class PathIntegral:
 
         By the midpoint rule, exact on a quadratic. The two sides cancel what is left of the gradient at
         θ̂. Random signs of δ cancel the other weights in expectation, and move every weight equally far.
-        In an epoch, every example is in one pair of runs.
+        In an epoch, every example is in one pair of runs. What does not cancel leaves some weights below 0;
+        raising them to 0 alone would add to the work in all, which is known far better than that of one
+        weight, so the others give as much back.
         """
         mean, noise = train.network.params, torch.Generator().manual_seed(self.seed)
         size = self.noise * (float((flatten(mean) ** 2).mean()) ** 0.5 or 1.0)
@@ -68,6 +70,9 @@ class PathIntegral:
             delta = {k: size * normal_like(v, noise).sign() for k, v in mean.items()}
             above, below = (train[positions].value_and_grad(plus(mean, delta, side))[1] for side in (0.5, -0.5))
             gain = {k: gain[k] + 0.5 * delta[k] * (below[k] - above[k]) / self.epochs for k in mean}
+        raised = {k: v.clamp(min=0) for k, v in gain.items()}
+        work, more = (float(flatten(v).double().sum()) for v in (gain, raised))
+        gain = scaled(raised, work / more) if work > 0 else raised
         return gain, {k: torch.full_like(v, size) for k, v in mean.items()}
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from amends.curvature import GGN, Diagonal
+from amends.curvature.diagonal import normal_like
 from amends.evidence import Network, flatten
 from amends.likelihoods import Gaussian
 from amends.remember import PathIntegral
@@ -96,7 +97,7 @@ def test_without_a_trace_diagonal_curvature_is_found_exactly_even_off_the_optimu
 
 def test_without_a_trace_the_curvature_is_found_in_rank_and_size():
     """Softmax regressions at their optimum, over seeds; their diagonals span three decades."""
-    rank, size = [], []
+    rank, size, near = [], [], []
     for seed in range(10):
         train = at_optimum(seed)
         q = PathIntegral(seed=seed)(train)
@@ -104,9 +105,25 @@ def test_without_a_trace_the_curvature_is_found_in_rank_and_size():
         value = held(q)
         rank.append(correlation(ranks(value), ranks(wanted)))
         size.append(float(value.sum() / wanted.sum()))
+        near.append(float(held(PathIntegral(seed=seed, noise=0.01)(train)).sum() / wanted.sum()))
         assert torch.equal(flatten(q.mean), flatten(train.network.params))
     assert min(rank) > 0.8  # 0.87 to 0.97, mean 0.93
-    assert 0.7 < min(size) <= max(size) < 1.7  # 0.82 to 1.47: what noise takes below 0 is cut off
+    assert 0.7 < min(size) <= max(size) < 1.6  # 0.82 to 1.45: half a unit from these weights, log p is no quadratic
+    assert 0.85 < min(near) <= max(near) < 1.15  # 0.92 to 1.10 from a tenth of that distance
+    assert abs(np.mean(near) - 1) < 0.06  # 0.038
+
+
+def test_what_noise_takes_below_zero_is_taken_from_the_others():
+    """The work in all stays what it was: one run along correlated weights leaves several of them below 0."""
+    x, y, network = classification(n=40, d=6)
+    train = factor(network, x @ torch.ones(6, 6, dtype=x.dtype) + 0.1 * x, y)
+    signs = torch.Generator().manual_seed(0)
+    delta = flatten({k: normal_like(v, signs).sign() for k, v in train.network.params.items()})
+    work = 0.5 * delta * (-train.hessian(train.network.params) @ delta)
+    assert float(work.min()) < 0 < float(work.sum())
+    expected = work.clamp(min=0) * work.sum() / work.clamp(min=0).sum()
+    found = held(PathIntegral(epochs=1, batch=40, noise=1e-4, damping=1e-9)(train)) / 2
+    assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_remembering_a_run_does_not_move_the_model_and_the_same_seed_is_the_same_memory():

@@ -11,7 +11,8 @@ from amends.remember import Laplace
 
 
 def linear(solver: Curvature | None = None, gamma: float | None = None) -> Method:
-    """Linear influence (Koh & Liang 2017) with any solver, `cg()` unless told; γ scales every score alike."""
+    """Linear influence (Koh & Liang 2017) with any solver, `cg()` unless told. γ scales every score alike; None is
+    1/N, which at an optimum is what leaving z out does to log p(F), to first order."""
     return Method(Laplace(checked(solver, cg)), Tangent(gamma))
 
 
@@ -23,4 +24,4 @@ def grad_dot() -> Method:
 def fisher_kernel(damping: float = 0.1) -> Method:
     """−Σ over failures of the Fisher kernel ∇log p(f)ᵀ F̂⁻¹ ∇log p(z), with the diagonal of the
     empirical Fisher (Khanna et al. 2019)."""
-    return Method(Laplace(Damped(Diagonal(Empirical()), damping)), Tangent())
+    return Method(Laplace(Damped(Diagonal(Empirical()), damping)), Tangent(gamma=1.0))  # F̂ itself, not N·F̂

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -73,4 +74,4 @@ def _dots(a: Params, b: Params) -> Tensor:
 def relatif(solver: Curvature | None = None, parameters: bool = False) -> Scorer:
     """Linear influence relative to how far an example moves the model at all (Barshan et al. 2020):
     its own influence on itself, or with `parameters` the length of its step."""
-    return RelatIF(checked(solver, kronecker), "parameters" if parameters else "loss")
+    return RelatIF(checked(solver, partial(kronecker, damping=10.0)), "parameters" if parameters else "loss")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -48,4 +49,4 @@ def others(outputs: Tensor, given: Tensor) -> Tensor:
 
 def sufficiency(solver: Curvature | None = None) -> Scorer:
     """What changing z's label alone would do for the failures (Chakarov et al. 2016), to first order."""
-    return Sufficiency(checked(solver, kronecker))
+    return Sufficiency(checked(solver, partial(kronecker, damping=10.0)))

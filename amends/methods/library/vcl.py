@@ -17,4 +17,4 @@ def vcl(
     """Variational continual learning: a mean-field posterior with its spread fitted, mean and spread
     both edited; deleting is variational unlearning."""
     editor = Variational(draws, seed=seed, **chosen(climb=climb, unlearn=unlearn))
-    return Method(FittedSpread(prior, seed=seed), editor)
+    return Method(FittedSpread(prior, draws, seed=seed), editor)
