@@ -158,7 +158,8 @@ def test_scores_from_elsewhere_are_taken_as_they_are(kind):
     found = amends.identify(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), method=kind(given))
     np.testing.assert_array_equal(found.scores, given)
     assert found.top(5).tolist() == np.argsort(-given)[:5].tolist()
-    result = amends.repair(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), identify_with=kind(given), remove=5)
+    failures = x[50:], (plain(network)(x[50:]).argmax(1) + 1) % 3
+    result = amends.repair(plain(network), (x[:50], y[:50]), failures, identify_with=kind(given), remove=5)
     assert [p.removed for p in result.curve if p.by == "causes"] == [5]
     with pytest.raises(BadInput, match="train has 50 examples"):
         amends.identify(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), method=kind(given[:7]))
