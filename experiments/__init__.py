@@ -13,6 +13,7 @@ ITEMS = {  # a script each; the hyphens are underscores in its file
     "random-noise": "Fig. 4 a, b: noisy images that do little harm; does a method avoid them?",
     "poisoning": "Fig. 4 c, d: adversarial images that do harm; does a method find them?",
     "sample-efficiency": "Appendix: fewer and fewer failures to search with",
+    "trade-off": "Fig. 5: EWC-deletion and Newton removal over their step size",
     "forget-and-learn": "Appendix: learning from the failures, forgetting the causes, or both",
     "speed": "Appendix, table: seconds to find the causes",
     "specificity": "Causes of one kind of failure, and what removing them does to the others",

@@ -64,6 +64,19 @@ def test_fewer_failures_to_search_with(reproduced, capsys):
     assert drawn(figures) == {"figure.png", "table.md"}
 
 
+def test_deletions_over_their_step_size(reproduced, capsys):
+    """Fig. 5: a larger Newton step fixes more and breaks more; the guard takes a step that breaks little, or none."""
+    plain, guarded = "Newton removal, plain", "Newton removal, guarded"
+    _, rows, figures = reproduced("trade-off", capsys, plain, guarded, "EWC-deletion, plain")
+    kept = rows[plain, "remaining"]
+    assert kept[0.0003] > kept[0.01] > kept[0.1]
+    assert rows[plain, "holdout"][0.01] > rows[plain, "holdout"][0.0003]
+    assert min(rows[guarded, "remaining"].values()) > 0.95
+    assert rows[guarded, "remaining"][0.1] == 1
+    assert set(rows["EWC-deletion, plain", "holdout"]) == set(kept)
+    assert drawn(figures) == {"figure.png", "table.md"}
+
+
 def test_forgetting_and_learning(reproduced, capsys):
     """Appendix: failures alone fix most and break most; a pull holds what worked."""
     _, rows, figures = reproduced("forget-and-learn", capsys)

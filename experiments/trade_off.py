@@ -1,0 +1,113 @@
+"""Treatment trade-off (Fig. 5). EWC-deletion and Newton removal over their step size γ, treated alike.
+
+    python -m experiments.trade_off --data DIR --seeds 0 1 2 3 4
+
+Labels are flipped as in `annotation_noise.py`; the causes are the first 15 % by EWC-influence. Each treatment is run
+plain, as the paper does (EWC-deletion ends by a tenth of the query; Newton removal is one step), and guarded: it may
+cost two points of the right images that methods may read. `searched` chooses among lengths within that guard: points
+on a path of small steps, or Newton steps from a sixteenth to 32 times γ. Fine-tuning on D∖C is the reference. Rows of
+the table: k is γ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from amends import methods
+from amends.algorithm.treat import treat
+from amends.editors import Step
+from amends.errors import NonFinite, NotConverged
+from experiments.protocol import NOTHING, Case, batch_size, failed, fine_tuned, flipped_labels
+from experiments.rankings import chosen, ranked
+from experiments.running import Plan, Row, Rows, main
+from experiments.tables import Column
+from experiments.tables import saved as table
+
+CAUSES, SHARE = "ewc", 0.15
+GAMMAS = (0.0003, 0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.1)  # the paper's range is .01 to .05
+TUNED = "fine-tuned on D∖C"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A treatment for each γ, and how it is drawn; a hollow mark where nothing guards what worked."""
+
+    make: Callable[[float], Any]
+    colour: str
+    marker: str
+    hollow: bool = False
+
+
+def step_or_nothing(gamma: float) -> Any:
+    """The whole Newton step where the guard allows it, and none where it does not."""
+    method = methods.newton(gamma=gamma)
+    return method._replace(editor=Step(gamma, sizes=(1e-9, 1.0)))
+
+
+WAYS = {
+    "EWC-deletion, plain": Way(lambda g: methods.ewc_as_printed(gamma=g), "#d62728", "o", hollow=True),
+    "EWC-deletion, guarded": Way(lambda g: methods.ewc_as_printed(gamma=g)._replace(guarded=True), "#d62728", "^"),
+    "EWC-deletion, searched": Way(lambda g: methods.ewc(gamma=g), "#ff7f0e", "s"),
+    "Newton removal, plain": Way(lambda g: methods.newton(gamma=g), "#1f77b4", "o", hollow=True),
+    "Newton removal, guarded": Way(step_or_nothing, "#1f77b4", "^"),
+    "Newton removal, searched": Way(lambda g: methods.newton(gamma=g, line_search=True), "#17becf", "s"),
+}
+
+
+def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
+    todo = rows.missing(chosen(plan.methods, [NOTHING, TUNED, *WAYS], (NOTHING, TUNED, *WAYS)))
+    if not todo:
+        return
+    case = failed(flipped_labels(plan.start(seed)))
+    scores, _ = ranked(case, CAUSES)
+    causes = np.argsort(-scores, kind="stable")[: round(SHARE * len(scores))]
+    for name in todo:
+        if name in WAYS:
+            rows.add(name, [row for gamma in GAMMAS for row in deleted(case, causes, WAYS[name], gamma)])
+        else:
+            model = fine_tuned(case, causes if name == TUNED else causes[:0])
+            rows.add(name, [(0, measure, value) for measure, value in case.accuracies(model).items()])
+
+
+def deleted(case: Case, causes: np.ndarray, way: Way, gamma: float) -> list[tuple[float, str, float]]:
+    """What is right once the causes were deleted; a row that says so where the weights ran away."""
+    try:
+        model = treat(
+            case.net, case.train, causes, failures=case.sets["query"], remaining=case.sets["guard"],
+            method=way.make(gamma), batch_size=batch_size(case), progress=False,
+        )  # fmt: skip
+    except (NonFinite, NotConverged):
+        return [(gamma, "given up", 1.0)]
+    return [(gamma, measure, value) for measure, value in case.accuracies(model).items()]
+
+
+def draw(plan: Plan, rows: list[Row]) -> list[Path]:
+    from experiments.figures import axes_of, labelled, legend, over_seeds, saved
+
+    figure, axes = axes_of(11, 5.2, 2)
+    for ax, paper in zip(axes, (False, True), strict=True):
+        for name, way in WAYS.items():
+            gammas, kept, _ = over_seeds(rows, name, "remaining")
+            _, fixed, _ = over_seeds(rows, name, "holdout")
+            inside = (gammas >= 0.01) & (gammas <= 0.05) if paper else gammas > 0
+            filled = "none" if way.hollow else way.colour
+            ax.plot(fixed[inside], kept[inside], way.marker, color=way.colour, markerfacecolor=filled, label=name,
+                    linestyle="-" if way.hollow else "none", linewidth=0.8)  # fmt: skip
+        for name, marker in ((TUNED, "*"), (NOTHING, "x")):
+            _, kept, _ = over_seeds(rows, name, "remaining")
+            _, fixed, _ = over_seeds(rows, name, "holdout")
+            ax.plot(fixed, kept, marker, color="#000000", markersize=9, linestyle="none", label=name)
+        title = "γ from .01 to .05, as in the paper" if paper else "all γ"
+        labelled(ax, title, "accuracy on failures never shown", "accuracy on what worked")
+    legend(figure, axes[0])
+    columns: dict[str, Column] = {f"{m}, γ = {g:g}": (m, g) for m in ("holdout", "remaining") for g in GAMMAS}
+    return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
+
+
+if __name__ == "__main__":
+    main("trade-off")
