@@ -18,6 +18,11 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def visible(text: str) -> str:
+    """For a terminal: what would move the cursor, change colours or ring a bell is written out instead."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
 def kind_of(value: Any) -> str:
     """The type of a value with its article, such as "an int"."""
     name = type(value).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from tests.worlds import planted_digits
 
 torch.set_num_threads(1)  # the tensors are small; a second thread would mostly wait
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # nor in processes that tests start
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="amends-tests-")  # the key that signs runs is not the user's
 
 
 @pytest.fixture(scope="session")

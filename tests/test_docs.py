@@ -93,7 +93,7 @@ def test_every_exit_code_method_and_kind_of_export_is_in_the_reference():
     from amends.config.keys import IDENTIFY, SOLVERS, TREAT
 
     parts = sections(page("reference/cli.md"))
-    codes = {0, 1, 7, 70, 130, 143} | {code for _, code in EXIT}
+    codes = {0, 1, 7, 70, 130, 141, 143} | {code for _, code in EXIT}
     assert {int(c) for c in first_cells(parts["Exit codes"])} == codes
     assert set(re.findall(r"^\| (\d+)(?:, \d+)? \|", page("how-to/ci.md"), re.M)) <= set(map(str, codes))
     named = dict(re.findall(r"^For `--(\w+)`: (.+)\.$", parts["Names of methods"], re.M))

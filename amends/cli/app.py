@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import sys
 import traceback
@@ -22,6 +24,8 @@ from amends.errors import (
     NotConverged,
     OutOfMemory,
     RunMismatch,
+    first_line,
+    visible,
 )
 
 COMMANDS = {
@@ -83,7 +87,7 @@ def code_of(error: BaseException) -> int:
     for kind, code in EXIT:
         if isinstance(error, kind):
             return code
-    return 7 if isinstance(error, MemoryError) else 70
+    return 70
 
 
 def run(args: list[str]) -> int:
@@ -98,6 +102,7 @@ def run(args: list[str]) -> int:
             result = cli.main(
                 args=[a for a in args if a != "--debug"] or ["--help"], prog_name="amends", standalone_mode=False
             )
+        sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as e:
         return e.exit_code
@@ -111,6 +116,11 @@ def run(args: list[str]) -> int:
         where = getattr(getattr(e, "ctx", None), "command_path", "amends")
         _say(f"{e.format_message().rstrip('.')}; {where}; see {where} --help")
         return 2
+    except (BrokenPipeError, SystemExit):  # click makes the second of the first
+        if not _nobody_reads():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what Python still holds goes nowhere
+        return 141
     except AmendsError as e:
         if debug:
             traceback.print_exc()
@@ -119,12 +129,29 @@ def run(args: list[str]) -> int:
     except Exception as e:
         if debug:
             traceback.print_exc()
+        if is_memory(e):
+            _say(f"out of memory ({first_line(e)}); {' '.join(args[:1])}; give a smaller batch_size, or more memory")
+            return 7
         _say(f"{type(e).__name__}: {' '.join(str(e).split())}; a bug of amends; run again with --debug and report it")
         return code_of(e)
 
 
+def is_memory(error: BaseException) -> bool:
+    """Whether memory ran out, by what Python, torch and numpy say of it."""
+    said = str(error).lower()
+    torch_said = isinstance(error, RuntimeError) and ("can't allocate memory" in said or "out of memory" in said)
+    return isinstance(error, MemoryError) or torch_said
+
+
+def _nobody_reads() -> bool:
+    """Whether stdout is a pipe whose reader has gone."""
+    asked = select.poll()
+    asked.register(1, 0)
+    return any(event & select.POLLERR for _, event in asked.poll(0))
+
+
 def _say(text: str, kind: str = "error") -> None:
-    print(f"{kind}: {text}", file=sys.stderr)
+    print(f"{kind}: {visible(text)}", file=sys.stderr)
 
 
 def main() -> None:

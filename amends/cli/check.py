@@ -6,21 +6,22 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import config_argument, from_keys, options_of, print_json, told
+from amends.cli.options import config_argument, from_keys, options_of, print_json, told, trust_option
 
 
 @click.command(short_help="Load model and data, try one batch, write nothing.")
 @config_argument
 @from_keys("method", "solver", "treat", "group_by", "seed", "device", "batch_size")
+@trust_option
 @told
-def check(config: Path, as_json: bool, quiet: bool, verbose: bool, **options) -> None:
+def check(config: Path, trust: bool, as_json: bool, quiet: bool, verbose: bool, **options) -> None:
     """Load what CONFIG names, run one batch forward and backward, and say what a repair would work on:
     shapes, classes, device, memory, and roughly how long it would take."""
     from amends.cli.loading import load_job
     from amends.cli.show import show_check
     from amends.workflow.check import checked
 
-    found = checked(load_job(config, options_of(options), verbose))
+    found = checked(load_job(config, options_of(options), verbose, trust))
     if as_json:
         print_json(found)
     else:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import print_json, run_argument, told
+from amends.cli.options import print_json, run_argument, told, trust_option
 
 
 @click.command(short_help="Show how many to remove, beside both controls.")
 @run_argument
+@trust_option
 @told
-def curve(run: Path, as_json: bool, quiet: bool, verbose: bool) -> None:
+def curve(run: Path, trust: bool, as_json: bool, quiet: bool, verbose: bool) -> None:
     """Treat with more and more of RUN's causes gone, with nothing gone, and with as many gone at random.
 
     Kept in curve.csv; a second call prints what is there.
@@ -25,7 +26,7 @@ def curve(run: Path, as_json: bool, quiet: bool, verbose: bool) -> None:
             from amends.cli.loading import load_job
             from amends.workflow.verbs import curve_of
 
-            rows = curve_of(opened, load_job(opened.config, {}, verbose), not quiet)
+            rows = curve_of(opened, load_job(opened.trusting(trust).config, {}, verbose), not quiet)
     from amends.cli.show import show_curve
 
     if as_json:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import json_option, note, print_json, run_argument
+from amends.cli.options import json_option, note, print_json, run_argument, trust_option
 
 KINDS = {
     "csv": ("to_csv", "cleaned data: your columns, one row per kept example"),
@@ -36,9 +36,17 @@ SHOWN = ("label-studio", "fiftyone")
 @click.option("--top", type=click.IntRange(min=1), help="label-studio, fiftyone: only so many, the most harmful.")
 @click.option("--tracking-uri", help="mlflow: log to this server instead of a folder.")
 @click.option("--online", is_flag=True, help="wandb: send the run, with your own login.")
+@trust_option
 @json_option
 def export(
-    run: Path, kind: str, out: Path | None, top: int | None, tracking_uri: str | None, online: bool, as_json: bool
+    run: Path,
+    kind: str,
+    out: Path | None,
+    top: int | None,
+    tracking_uri: str | None,
+    online: bool,
+    trust: bool,
+    as_json: bool,
 ) -> None:
     """Write what RUN found for another tool. RUN stays as it is, and nothing is sent anywhere unless
     --tracking-uri or --online says so."""
@@ -53,8 +61,10 @@ def export(
         if kind not in allowed[name]:
             raise BadInput(f"--{name.replace('_', '-')} goes with {' and '.join(allowed[name])}; --to {kind}; drop it")
     from amends import export as room
+    from amends.runs.run import Run
 
-    done = getattr(room, KINDS[kind][0])(run, out, **options)
+    opened = Run.sound(run).trusting(trust)
+    done = getattr(room, KINDS[kind][0])(opened, out, **options)
     if as_json:
         print_json({"to": done.to, "path": str(done.path), "n": done.n})
         return

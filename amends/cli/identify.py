@@ -6,15 +6,25 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import SEARCHING, config_argument, from_keys, options_of, out_option, print_json, told
+from amends.cli.options import (
+    SEARCHING,
+    config_argument,
+    from_keys,
+    options_of,
+    out_option,
+    print_json,
+    told,
+    trust_option,
+)
 
 
 @click.command(short_help="Find the training examples behind the failures.")
 @config_argument
 @out_option("Run folder; runs/identify-1 or the next free number when left out.")
 @from_keys(*SEARCHING)
+@trust_option
 @told
-def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose: bool, **options) -> None:
+def identify(config: Path, out: Path | None, trust: bool, as_json: bool, quiet: bool, verbose: bool, **options) -> None:
     """Score every training example by how much it stands against the failures, and write a run folder.
 
     CONFIG is an amends.toml. The failures that will judge a repair are not read. Look through
@@ -28,7 +38,7 @@ def identify(config: Path, out: Path | None, as_json: bool, quiet: bool, verbose
         from amends.cli.show import harmful, show_identified
         from amends.workflow.verbs import identify_into
 
-        job = load_job(config, options_of(options), verbose)
+        job = load_job(config, options_of(options), verbose, trust)
         run, warnings = identify_into(job, out, not quiet)
     frame = run.causes()
     if as_json:

@@ -7,10 +7,13 @@ from typing import Any
 
 from amends.cli.options import note
 from amends.config import Config, read_config
+from amends.runs.trust import ask_for_trust_in
 from amends.workflow.job import Job, open_job
 
 
-def load_job(config: Path | Config, options: dict[str, Any], verbose: bool) -> Job:
+def load_job(config: Path | Config, options: dict[str, Any], verbose: bool, trust: bool = False) -> Job:
+    if isinstance(config, Path) and not trust:
+        ask_for_trust_in(config)
     read = read_config(config) if isinstance(config, Path) else config
     job = open_job(read.with_options(**options))
     for said in job.notes:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from amends.config.keys import REPAIR, Key
+from amends.errors import visible
 
 SEARCHING = ("method", "solver", "holdout", "group_by", "group", "seed", "device", "batch_size")
 TREATING = ("treat", "learn", "relabel", "floor", "broken_costs", "require")
@@ -80,6 +81,11 @@ def told(command: Any) -> Any:
     return json_option(command)
 
 
+def trust_option(command: Any) -> Any:
+    said = "Run the code that a run.toml made elsewhere names; look at it first."
+    return click.option("--trust", is_flag=True, help=said)(command)
+
+
 def print_json(value: Any) -> None:
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=str)
     print()
@@ -87,4 +93,4 @@ def print_json(value: Any) -> None:
 
 def note(text: str) -> None:
     """A line for the person, beside the results."""
-    print(text, file=sys.stderr)
+    print(visible(text), file=sys.stderr)

@@ -17,6 +17,7 @@ from amends.cli.options import (
     options_of,
     out_option,
     told,
+    trust_option,
 )
 from amends.errors import BadInput
 
@@ -27,12 +28,14 @@ from amends.errors import BadInput
 @from_keys(*HOW_MANY, *SEARCHING, *TREATING)
 @click.option("--approved", is_flag=True, help="Go on from the search in -o and remove what its causes.csv says.")
 @click.option("--ids", type=click.Path(path_type=Path), help="Remove these: a CSV with a column id or index.")
+@trust_option
 @told
 def repair(
     config: Path,
     out: Path | None,
     approved: bool,
     ids: Path | None,
+    trust: bool,
     as_json: bool,
     quiet: bool,
     verbose: bool,
@@ -62,7 +65,7 @@ def repair(
         from amends.workflow.verbs import repair_into
 
         picked: Any = decided(Run.open(out)) if approved else None
-        job = load_job(config, options, verbose)
+        job = load_job(config, options, verbose, trust)
         if ids is not None:
             picked = positions(job.records["train"], ids)
         result = repair_into(job, out, not quiet, picked)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from amends.cli.options import note, print_json
 from amends.config.read import unmet
+from amends.errors import visible
 from amends.evaluation.words import OVER
 from amends.report.markup import shortened
 
@@ -20,12 +21,26 @@ if TYPE_CHECKING:
     from amends.demo import Demo
 
 
+class Screen(Console):
+    """A console on which words of a user's data are words: none of them moves the cursor or changes a colour."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        super().print(*(visible(o) if isinstance(o, str) else o for o in objects), **how)
+
+
+class Cells(Table):
+    """A table with the same promise."""
+
+    def add_row(self, *cells: Any, **how: Any) -> None:
+        super().add_row(*(visible(c) if isinstance(c, str) else c for c in cells), **how)
+
+
 def _console() -> Console:
-    return Console(highlight=False, markup=False, width=None if Console().is_terminal else 100)
+    return Screen(highlight=False, markup=False, width=None if Console().is_terminal else 100)
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table = Cells(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in columns:
         table.add_column(name, justify="left" if name == columns[0] else "right")
     return table
@@ -109,7 +124,7 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
     from rich.text import Text
 
     reason = metrics["reason"] + ("" if metrics["reason"].endswith("?") else ".")
-    console.print(Text(metrics["verdict"].capitalize(), style="bold") + Text(f": {reason}"))
+    console.print(Text(metrics["verdict"].capitalize(), style="bold") + Text(visible(f": {reason}")))
     h, r = metrics["holdout"], metrics["remaining"]
     console.print(f"  fixed         {metrics['fixed']} of {h['n']} holdout failures")
     if r is not None:

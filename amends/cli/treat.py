@@ -7,7 +7,17 @@ from typing import Any
 
 import click
 
-from amends.cli.options import HOW_MANY, TREATING, from_keys, one_way, options_of, out_option, run_argument, told
+from amends.cli.options import (
+    HOW_MANY,
+    TREATING,
+    from_keys,
+    one_way,
+    options_of,
+    out_option,
+    run_argument,
+    told,
+    trust_option,
+)
 
 
 @click.command(short_help="Forget causes that were identified, and judge the result.")
@@ -17,9 +27,18 @@ from amends.cli.options import HOW_MANY, TREATING, from_keys, one_way, options_o
 @click.option("--approved", is_flag=True, help="Remove and relabel what causes.csv says.")
 @click.option("--ids", type=click.Path(path_type=Path), help="Remove these: a CSV with a column id or index.")
 @from_keys("solver", *TREATING)
+@trust_option
 @told
 def treat(
-    run: Path, out: Path | None, approved: bool, ids: Path | None, as_json: bool, quiet: bool, verbose: bool, **options
+    run: Path,
+    out: Path | None,
+    approved: bool,
+    ids: Path | None,
+    trust: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    **options,
 ) -> int:
     """Go on from RUN, a folder of amends identify or of a repair that was stopped: forget some of its causes and
     judge the result.
@@ -34,7 +53,7 @@ def treat(
     options = options_of(options)
     one_way(options, approved=approved, ids=ids)
     with Run.writing(run) if out is None else claimed(out, "treat"):
-        opened = Run.sound(run)
+        opened = Run.sound(run).trusting(trust)
         if out is None and opened.done:
             raise BadInput(f"the run is finished; {run}; name a new folder with -o to treat again from its scores")
         from amends.cli.loading import load_job

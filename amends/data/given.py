@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.data.inputs import Inputs, stacked
+from amends.data.inputs import Inputs, native, stacked
 from amends.data.records import Records
 from amends.data.views import LABELS, Views, input_of, same, seeded, unsteady
 from amends.errors import BadInput, first_line, kind_of
@@ -209,7 +209,7 @@ def _tensor(values: Any, name: str) -> Tensor:
                 array = np.asarray(values)
                 if array.dtype.kind in "USO":
                     raise TypeError("it holds text or objects; map classes to 0, 1, 2, ...")
-                array = np.ascontiguousarray(array) if array.ndim else array
+                array = native(np.ascontiguousarray(array) if array.ndim else array)
                 values = torch.as_tensor(array if array.flags.writeable else array.copy())
         if values.ndim == 0:
             raise ValueError("it is a single number")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,3 +49,8 @@ def stacked(items: Sequence[Any], name: str) -> Inputs:
         return torch.stack([torch.as_tensor(item) for item in items])
     except (RuntimeError, TypeError, ValueError, KeyError, IndexError) as e:
         raise BadInput(f"the inputs of {name} cannot be stacked ({first_line(e)}); give inputs of one shape") from e
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """In the byte order of this machine, which is the only one that torch takes."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

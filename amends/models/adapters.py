@@ -9,18 +9,29 @@ from typing import Any
 
 from torch import nn
 
-from amends.errors import BadInput, first_line
+from amends.errors import BadInput, first_line, kind_of
 from amends.models.loaded import Loaded
 
 
 def read_adapter(where: Path) -> dict[str, Any]:
     """The config of an adapter."""
     try:
-        return json.loads((where / "adapter_config.json").read_text())
-    except (OSError, ValueError) as e:
+        config = json.loads((where / "adapter_config.json").read_text())
+    except (OSError, ValueError, RecursionError) as e:
         raise BadInput(
             f"adapter_config.json cannot be read ({first_line(e)}); adapter {where}; give the folder that peft wrote"
         ) from e
+    saved = config.get("modules_to_save") if isinstance(config, dict) else config
+    if not isinstance(config, dict) or not (saved is None or _is_names(saved)):
+        what = "modules_to_save is" if isinstance(config, dict) else "adapter_config.json holds"
+        raise BadInput(f"{what} {kind_of(saved)}; adapter {where}; give the folder that peft wrote")
+    if config.get("auto_mapping") and not isinstance(config["auto_mapping"], dict):
+        raise BadInput(f"auto_mapping is {kind_of(config['auto_mapping'])}; adapter {where}; copy it again")
+    return config
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def lent_by(config: dict[str, Any]) -> tuple[str, ...]:

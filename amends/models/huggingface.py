@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from amends.data.examples import Inputs
-from amends.errors import BadInput, first_line, nearest
+from amends.errors import BadInput, first_line, kind_of, nearest
 from amends.likelihoods import Bernoulli, Gaussian, Tokens
 from amends.models.loaded import Loaded
 
@@ -24,6 +24,7 @@ TASKS = {
     "image-classification": ("AutoModelForImageClassification", ("ForImageClassification",)),
     "causal-lm": ("AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel")),
 }
+ASIDE = ("tokenizer_config.json", "preprocessor_config.json", "processor_config.json")
 OPTIONS = ("max_length", "num_labels", "problem_type")
 LONGEST = 512  # tokens per example, unless the model or the caller sets less
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".ot", ".onnx", ".gguf", ".index.json")
@@ -77,15 +78,28 @@ def _config(where: Path) -> dict[str, Any]:
         ) from e
     except ValueError as e:
         raise BadInput(f"config.json is not valid JSON ({first_line(e)}); huggingface {where}; copy it again") from e
-    if config.get("quantization_config"):
+    if isinstance(config, dict) and config.get("quantization_config"):
         raise BadInput(
             f"the model is quantised, too coarse for a small edit; huggingface {where}; give it before quantisation"
         )
-    if config.get("auto_map"):
-        raise BadInput(
-            f"the model needs its own code, which is never run; huggingface {where}; build it in your own function"
-        )
+    if not isinstance(config, dict):
+        raise BadInput(f"config.json holds {kind_of(config)}, not a table; huggingface {where}; copy it again")
+    for name in ("config.json", *ASIDE):
+        if _json(where / name).get("auto_map"):
+            what = "the model" if name == "config.json" else name
+            raise BadInput(
+                f"{what} needs its own code, which is never run; huggingface {where}; build it in your own function"
+            )
     return config
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """A settings file of the directory; nothing where it is missing or is none, which its reader will say."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _task(config: Mapping[str, Any], task: str | None, where: Path) -> str:
@@ -142,8 +156,7 @@ def _texts(where: Path, model: Any, task: str, longest: int | None) -> Callable[
     transformers = library()
     if not any((where / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt")):
         return None
-    with quiet():
-        tokenizer = transformers.AutoTokenizer.from_pretrained(where, local_files_only=True, trust_remote_code=False)
+    tokenizer = _beside(transformers.AutoTokenizer, "tokenizer", where)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     if task == "causal-lm":
@@ -161,13 +174,23 @@ def _texts(where: Path, model: Any, task: str, longest: int | None) -> Callable[
     return encode
 
 
+def _beside(maker: Any, what: str, where: Path) -> Any:
+    """What encodes the inputs, from the same directory; no code of the directory is run."""
+    try:
+        with quiet():
+            return maker.from_pretrained(where, local_files_only=True, trust_remote_code=False)
+    except Exception as e:  # for a broken file, transformers may raise anything
+        raise BadInput(
+            f"transformers cannot load the {what} ({first_line(e)}); huggingface {where}; copy its files again"
+        ) from e
+
+
 def _images(where: Path, model: Any) -> Callable[[list[Any]], Inputs] | None:
     """Encodes images: floats [channels, height, width] from 0 to 1, or whatever the processor takes."""
     transformers = library()
     if not any((where / name).is_file() for name in ("preprocessor_config.json", "processor_config.json")):
         return None
-    with quiet():
-        processor = transformers.AutoImageProcessor.from_pretrained(where, local_files_only=True)
+    processor = _beside(transformers.AutoImageProcessor, "image processor", where)
     channels = getattr(model.config, "num_channels", 3)
 
     def encode(images: list[Any]) -> Inputs:

@@ -23,6 +23,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """Named tensors of a safetensors file or a torch state dict, also inside a checkpoint."""
     if path.is_dir():
         raise BadInput(f"this is a folder, not a file; weights {path}; give a file, or huggingface = the folder")
+    if path.exists() and not path.is_file():
+        raise BadInput(f"this is not a file but a pipe or a device; weights {path}; give a file")
     try:
         with path.open("rb") as f:
             head = f.read(16)
@@ -85,9 +87,11 @@ def _unpickled(path: Path) -> Any:
                 f"the file holds a whole module or other objects, which run code when loaded; weights {path}; save the "
                 "state dict alone: safetensors.torch.save_model(model, path), or torch.save(model.state_dict(), path)"
             ) from e
-        raise BadInput(
-            f"not a file of weights ({first_line(e)}); weights {path}; give safetensors or a torch state dict"
-        ) from e
+        if isinstance(e, pickle.UnpicklingError) and "weights_only" in str(e):  # torch goes on to say how to run it
+            what = "the file holds more than tensors, and unpickling it could run code"
+        else:
+            what = f"not a file of weights ({first_line(e)})"
+        raise BadInput(f"{what}; weights {path}; give safetensors or a torch state dict") from e
 
 
 def _state(given: Any, path: Path) -> dict[str, Tensor]:

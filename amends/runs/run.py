@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from amends.runs.files import (
     read_toml,
     whole_numbers,
 )
+from amends.runs.trust import ask_for_trust
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,7 @@ class Run:
 
     folder: Path
     about: dict[str, Any]  # run.toml
+    trusted: bool = False  # whether code that it names may be run although it was made elsewhere
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -83,6 +85,9 @@ class Run:
             writable(folder)
             yield run
 
+    def trusting(self, trust: bool) -> Run:
+        return replace(self, trusted=trust)
+
     @property
     def done(self) -> bool:
         return self.state == DONE
@@ -103,6 +108,8 @@ class Run:
                 f"the run was made in Python, so no config says how to load model and data; {self.folder}; "
                 "go on in Python, or make a new run with amends identify"
             )
+        if not self.trusted:
+            ask_for_trust(self.about, self.folder)
         return as_config(self.about["config"], Path(self.about["run"]["folder"]), str(self.folder / "run.toml"))
 
     @cached_property

@@ -222,6 +222,10 @@ def _likelihood(config: Config, loaded: Loaded) -> Any:
         return family
     if not isinstance(family, Categorical):
         raise BadInput(f"class_weights and label_smoothing go with categorical only; {where}; drop them")
+    if smoothing is not None and not 0 <= smoothing <= 1:
+        raise BadInput(f"label_smoothing is {smoothing}; {where}; give a number from 0 to 1")
+    if weights is not None and not all(isinstance(w, int | float) and 0 <= w < float("inf") for w in weights):
+        raise BadInput(f"class_weights are {weights}; {where}; give numbers of 0 or more")
     return Custom(_cross_entropy(weights, smoothing or 0.0), like=family)
 
 

@@ -29,6 +29,7 @@ from amends.report.card import card
 from amends.report.page import report
 from amends.runs.manifest import write_run
 from amends.runs.run import DONE, FORMAT, IDENTIFIED
+from amends.runs.trust import functions, signature
 from amends.tables.cells import write_rows, write_table
 from amends.tables.frames import failures_frame, label_text, with_new_labels
 from amends.tables.looks import looks_of
@@ -36,7 +37,6 @@ from amends.workflow.checkpoint import stage_folder, write_search
 from amends.workflow.repair import Repair
 
 HIGHER = "higher = more harmful"
-FUNCTIONS = ("function", "transform", "augment")  # keys that name a function of the user's
 RULE = "the highest scores, as many as did most for the failures searched with"
 
 
@@ -64,6 +64,7 @@ class Origin:
         if self.config is not None:
             run["folder"] = str(absolute(self.config).folder)
             about["config"] = {k: dict(v) for k, v in self.config.tables.items()}
+            run["signed"] = signature(about["config"], run["folder"])
         files = [] if self.loaded is None else [str(f) for f in self.loaded.files]
         model = weights_hash(network.module.state_dict())
         about["model"] = {"sha256": model, "files": files, "code": self._code()}
@@ -74,9 +75,7 @@ class Origin:
         """Of the user's own functions: another one would make another run."""
         if self.config is None:
             return ""
-        tables = [t for name, t in self.config.tables.items() if name != "keep"] + list(self.config["keep"].values())
-        named = [table.get(key) for table in tables for key in FUNCTIONS]
-        return code_hash([name for name in named if name], self.config.folder)
+        return code_hash(functions(self.config.tables), self.config.folder)
 
 
 def _of_set(data: Factor) -> dict[str, Any]:

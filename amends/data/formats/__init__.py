@@ -63,6 +63,8 @@ def raw(path: Path, format: str | None, asked: Asked) -> Raw:
         raise BadInput(f"target is {asked.target!r}; {path}; {nearest(asked.target, TARGETS)}")
     if len(set(asked.classes)) < len(asked.classes):
         raise BadInput(f"classes names a class twice; {path}; name each class once")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise BadInput(f"this is not a file but a pipe or a device; {path}; give a file")
     name = guess(path) if format is None or not path.exists() else format
     if name not in FORMATS:
         raise BadInput(f"there is no format {name!r}; {path}; {nearest(name, FORMATS)}")

@@ -11,9 +11,11 @@ import numpy as np
 
 from amends.data.formats.pictures import channels_first
 from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw
+from amends.data.inputs import native
 from amends.data.views import LABELS
 from amends.errors import BadInput, first_line, nearest
 
+NPY = b"\x93NUMPY"
 INPUTS = ("x", "X", "images", "image", "data", "inputs", "features", "text")
 
 
@@ -53,9 +55,17 @@ def _of_kind(x: np.ndarray, image: bool, where: str) -> tuple[str, Any]:
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {k: np.atleast_1d(file[k]) for k in file.files}
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as e:
+        with path.open("rb") as opened:
+            if opened.read(len(NPY)) == NPY:
+                what = "this is one array (.npy), not several under their names"
+                raise BadInput(f"{what}; {path}; save inputs and labels with numpy.savez")
+            opened.seek(0)
+            with np.load(opened, allow_pickle=False) as file:
+                return {k: native(np.atleast_1d(file[k])) for k in file.files}
+    except BadInput:
+        raise
+    except (ValueError, OSError, EOFError, AttributeError, TypeError, KeyError, NotImplementedError, RuntimeError,
+            zipfile.BadZipFile, zlib.error) as e:  # fmt: skip
         raise BadInput(f"the arrays cannot be read ({first_line(e)}); {path}; save numbers with numpy.savez") from e
 
 
