@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
@@ -98,7 +99,7 @@ def run(args: list[str]) -> int:
             if not debug:
                 warnings.simplefilter("ignore")  # what other libraries tell their own users
                 warnings.filterwarnings("always", category=UserWarning, module="amends")
-                warnings.showwarning = lambda message, *_: _say(" ".join(str(message).split()), "warning")
+                warnings.showwarning = _once()
             result = cli.main(
                 args=[a for a in args if a != "--debug"] or ["--help"], prog_name="amends", standalone_mode=False
             )
@@ -148,6 +149,19 @@ def _nobody_reads() -> bool:
     asked = select.poll()
     asked.register(1, 0)
     return any(event & select.POLLERR for _, event in asked.poll(0))
+
+
+def _once() -> Callable[..., None]:
+    """Shows a warning as one line, the first time it comes."""
+    seen: set[str] = set()
+
+    def show(message: Warning | str, *_: object) -> None:
+        text = " ".join(str(message).split())
+        if text not in seen:
+            seen.add(text)
+            _say(text, "warning")
+
+    return show
 
 
 def _say(text: str, kind: str = "error") -> None:

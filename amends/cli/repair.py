@@ -67,6 +67,6 @@ def repair(
         picked: Any = decided(Run.open(out)) if approved else None
         job = load_job(config, options, verbose, trust)
         if ids is not None:
-            picked = positions(job.records["train"], ids)
+            picked = positions(job.records["train"], ids, called=job.config.set("train").get("id"))
         result = repair_into(job, out, not quiet, picked)
     return finish(result.metrics, result.causes, out, as_json, job.config.repair("require"))

@@ -64,6 +64,6 @@ def treat(
         picked: Any = verbs.approved(opened) if approved else None
         job = load_job(opened.config, options, verbose)
         if ids is not None:
-            picked = positions(job.records["train"], ids)
+            picked = positions(job.records["train"], ids, called=job.config.set("train").get("id"))
         result = verbs.treat_into(opened, job, picked, out, not quiet)
     return finish(result.metrics, result.causes, out or run, as_json, job.config.repair("require"))

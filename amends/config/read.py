@@ -79,6 +79,10 @@ def read_config(path: Path) -> Config:
 def as_config(tables: Mapping[str, Any], folder: Path, where: str) -> Config:
     """A Config, once every key is known, every value is of its kind and nothing that is needed is missing."""
     for name, table in tables.items():
+        homes = [t for t, keys in TABLES.items() if name in keys and t != "keep"]
+        if name not in TABLES and homes and not isinstance(table, Mapping):
+            told = f"write it below [{homes[0]}]; is the line with the header commented out?"
+            raise BadInput(f"{name} is a key outside of every table; {where}; {told}")
         if name not in TABLES:
             raise BadInput(f"unknown table [{name}]; {where}; {nearest(name, TABLES)}")
         if not isinstance(table, Mapping):

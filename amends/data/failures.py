@@ -26,10 +26,11 @@ def select(records: Records, which: Any) -> Records:
     return records[positions(records, which)]
 
 
-def positions(records: Records, which: Any, where: str = "select") -> np.ndarray:
-    """The positions of the chosen records; `which` as for `select`, and `where` as an error names it."""
+def positions(records: Records, which: Any, where: str = "select", called: str | None = None) -> np.ndarray:
+    """The positions of the chosen records; `which` as for `select`, and `where` as an error names it. In a file the
+    ids may also be in the column that the user's own files have them in, as it is `called` there."""
     if isinstance(which, str | Path):
-        return _listed(records, Path(which))
+        return _listed(records, Path(which), called)
     array = np.asarray(which)
     if array.ndim != 1 or not len(array):
         what = f"the choice has shape {list(array.shape)}" if array.size else "no examples are chosen"
@@ -81,7 +82,7 @@ def _once(values: list[Any], what: str, where: str) -> None:
         raise BadInput(f"{what} {value!r} is listed {times} times; {where}; list it once")
 
 
-def _listed(records: Records, path: Path) -> np.ndarray:
+def _listed(records: Records, path: Path, called: str | None) -> np.ndarray:
     """Positions from a file: by its ids where the records have ids, otherwise by its indices."""
     import pandas as pd
 
@@ -92,11 +93,13 @@ def _listed(records: Records, path: Path) -> np.ndarray:
             f"the list cannot be read ({first_line(e)}); {path}; give a CSV file with a column id or index"
         ) from e
     has_ids = "id" in records.columns or "path" in records.columns
-    column = next((c for c in (("id", "index") if has_ids else ("index", "id")) if c in table.columns), None)
+    usual = ("id", called, "index") if has_ids else ("index", "id")
+    column = next((c for c in usual if c in table.columns), None)
     if column is None:
-        raise BadInput(f"no column id or index; {path}; {nearest('id', table.columns)}")
+        names = " or ".join(dict.fromkeys(name for name in (called, "id", "index") if name))
+        raise BadInput(f"no column {names}; {path}; {nearest(called or 'id', table.columns)}")
     values = table[column].to_numpy()
-    if column == "id":
+    if column != "index":
         return positions(records, values.astype(object), str(path))
     if not all(v.isdigit() for v in values):
         bad = next(i for i, v in enumerate(values) if not v.isdigit())

@@ -82,6 +82,8 @@ class Job:
     def _groups(self) -> Groups:
         c = self.config
         by, only = c.repair("group_by"), c.repair("group")
+        if by is None:  # pairs of classes, with the arrow that keyboards have
+            only = only.replace("->", "→") if isinstance(only, str) else only and [o.replace("->", "→") for o in only]
         if by is None or by == "clusters":
             return Groups(by, only)
         columns = self.records["failures"].columns
@@ -171,7 +173,7 @@ def _failures(
     pool = held["evaluation"]
     if "ids" in named or "indices" in named:
         which = named["indices"] if "indices" in named else config.folder / named["ids"]
-        at = positions(pool, which, config.where_is("failures"))
+        at = positions(pool, which, config.where_is("failures"), config.set("evaluation").get("id"))
     else:
         at = np.flatnonzero(~fine)
     if not len(at):

@@ -90,10 +90,10 @@ ERRORS = {
     "std of zero": (lambda p: read(folder(p), std=0), "std above 0"),
     "no such image": (
         lambda p: read(table(p, "image,label\ngone.png,1\n")),
-        r"no such image file; .*t.csv row 0; give paths relative"),
+        r"no such image file; .*t.csv line 2; give paths relative"),
     "image that is a number": (
         lambda p: read(table(p, "image,label\n3,1\n"), image="image"),
-        "expected an image, got an int64; .*row 0; give a path"),
+        "expected an image, got an int64; .*line 2; give a path"),
     "empty table": (lambda p: read(table(p, "")), "table cannot be read .*save it as UTF-8"),
     "table without rows": (lambda p: read(table(p, "a,label\n")), "no rows"),
     "table of bytes": (
@@ -107,28 +107,28 @@ ERRORS = {
     "wrong image": (lambda p: read(table(p, GOOD), image="im"), "no column 'im' for image;"),
     "wrong id": (lambda p: read(table(p, GOOD), id="key"), "no column 'key' for id"),
     "no inputs": (lambda p: read(table(p, "note,label\na,1\n")), "no inputs among note; .*image, text or features"),
-    "missing label": (lambda p: read(table(p, CSV), features="a"), "column label is empty; .*t.csv row 2"),
-    "missing feature": (lambda p: read(table(p, CSV[:-7])), "column b is empty; .*t.csv row 1; fill it in"),
+    "missing label": (lambda p: read(table(p, CSV), features="a"), "column label is empty; .*t.csv line 4"),
+    "missing feature": (lambda p: read(table(p, CSV[:-7])), "column b is empty; .*t.csv line 3; fill it in"),
     "missing text": (
-        lambda p: read(table(p, "text,label\na,1\n,0\n"), encode=lengths), "column text is empty; .*row 1"),
-    "text among features": (lambda p: read(table(p, "a,label\n1,0\nx,1\n"), features="a"), "a holds 'x'; .*row 1"),
+        lambda p: read(table(p, "text,label\na,1\n,0\n"), encode=lengths), "column text is empty; .*line 3"),
+    "text among features": (lambda p: read(table(p, "a,label\n1,0\nx,1\n"), features="a"), "a holds 'x'; .*line 3"),
     "text without encoder": (lambda p: read(table(p, "text,label\na,1\n")), "a model cannot take text; .*encode"),
     "text normalised": (
         lambda p: read(table(p, GOOD), encode=lengths, mean=1.0), "cannot be used with an encoder or with text"),
     "label that is no class": (
         lambda p: read(table(p, "a,label\n1,cat\n2,dgo\n"), classes=["cat", "dog"]),
-        "'dgo' is not a class; .*row 1.*dog"),
+        "'dgo' is not a class; .*line 3.*dog"),
     "label out of range": (
-        lambda p: read(table(p, "a,label\n1,0\n2,2\n"), classes=["c", "d"]), "label 2, expected 0 to 1; .*row 1"),
-    "negative label": (lambda p: read(table(p, "a,label\n1,-1\n")), "label -1, expected 0 or more; .*row 0"),
+        lambda p: read(table(p, "a,label\n1,0\n2,2\n"), classes=["c", "d"]), "label 2, expected 0 to 1; .*line 3"),
+    "negative label": (lambda p: read(table(p, "a,label\n1,-1\n")), "label -1, expected 0 or more; .*line 2"),
     "fraction for a class": (
         lambda p: read(table(p, "a,label\n1,0.5\n")), 'label 0.5 is not a class; .*target = "real"'),
     "text for a number": (
-        lambda p: read(table(p, "a,label\n1,x\n"), target="real"), "label 'x' is not a number; .*row 0"),
+        lambda p: read(table(p, "a,label\n1,x\n"), target="real"), "label 'x' is not a number; .*line 2"),
     "labels not named": (lambda p: read(table(p, GOOD), target="labels"), "name the columns of 0 and 1"),
     "labels not 0 or 1": (
         lambda p: read(table(p, "a,b,c\n1,0,1\n1,1,2\n"), label=["b", "c"], features="a", target="labels"),
-        r"columns of 0 and 1, got \[1 2\]; .*row 1"),
+        r"columns of 0 and 1, got \[1 2\]; .*line 3"),
     "two columns for a class": (
         lambda p: read(table(p, GOOD), label=["a", "label"], text="text", encode=lengths), "labels have shape"),
     "split of a file": (lambda p: read(table(p, GOOD), split="train"), "split cannot be used here"),
@@ -140,8 +140,8 @@ ERRORS = {
     "encoder that drops": (
         lambda p: read(table(p, GOOD), text="text", encode=lambda t: [[1]]), "1 rows for 2 inputs"),
     "transform that fails": (
-        lambda p: read(table(p, GOOD), transform=lambda r: r[9]), "transform raised IndexError .*row 0"),
-    "transform that gives text": (lambda p: read(table(p, GOOD), text="text", transform=str), "returns a str; .*row 0"),
+        lambda p: read(table(p, GOOD), transform=lambda r: r[9]), "transform raised IndexError .*line 2"),
+    "transform that gives text": (lambda p: read(table(p, GOOD), text="text", transform=str), "returns a str; .*line 2"),
     "tokens without a tokenizer": (
         lambda p: read(table(p, GOOD), features="a", target="tokens"), "no input_ids"),
     "objects in npz": (lambda p: read(saved(p, x=np.array([{}], object), y=[1])), "arrays cannot be read .*numbers"),

@@ -36,7 +36,7 @@ def test_a_word_in_a_column_of_numbers_is_named(tmp_path):
     """Left out, the column would be missed by the model alone."""
     frame = pd.DataFrame({"a": range(40), "b": [*map(str, range(39)), "abc"], "label": [0, 1] * 20})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(BadInput, match=r"column b holds 'abc'; .*t.csv row 39; give numbers, or name the inputs"):
+    with pytest.raises(BadInput, match=r"column b holds 'abc'; .*t.csv line 41; give numbers, or name the inputs"):
         read(tmp_path / "t.csv")
     assert read(tmp_path / "t.csv", features=["a"]).x.shape == (40, 1)
 

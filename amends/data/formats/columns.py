@@ -26,10 +26,7 @@ def raw(table: Table, path: Path, asked: Asked, features: Mapping[str, Any] | No
     labels = _labels(table, path, asked)
     left = [c for c in table if c not in labels]
     used, kind = _inputs(table, path, asked, left)
-    for c in [*labels, *used]:
-        gone = next(iter(_missing(table[c])), None)
-        if gone is not None:
-            raise BadInput(f"column {c} is empty; {path} row {gone}; fill it in or drop the row")
+    _refuse_gaps({c: table[c] for c in (*labels, *used)}, table, path)
     columns = {c: table[c] for c in (left if kind != ROW else [c for c in left if c not in used])}
     rows = kind == ROW and not _is_nested(table[used[0]])
     return Raw(
@@ -40,8 +37,28 @@ def raw(table: Table, path: Path, asked: Asked, features: Mapping[str, Any] | No
         _own(columns, table, path, asked),
         tuple(labels) if asked.target == "labels" else _class_names(features or {}, labels),
         tuple(used) if rows else (),
-        lambda i: f"{path} row {i}",
+        lambda i: _at(table, path, i),
     )
+
+
+def _refuse_gaps(needed: Table, table: Table, path: Path) -> None:
+    """BadInput for empty cells among what the model needs: how many, in which columns, and where the first is."""
+    gaps = {c: found for c, values in needed.items() if (found := _missing(values))}
+    if gaps:
+        column, first = min(((c, found[0]) for c, found in gaps.items()), key=lambda gap: gap[1])
+        total, others = sum(map(len, gaps.values())), [c for c in gaps if c != column]
+        what = f"column {column} is empty" if total == 1 else f"{total} cells are empty, the first in column {column}"
+        what += f" (others in {', '.join(others[:5])})" if others else ""
+        todo = "fill it in or drop the row" if total == 1 else "fill them in or drop the rows"
+        raise BadInput(f"{what}; {_at(table, path, first)}; {todo}")
+
+
+def _at(table: Table, path: Path, row: int) -> str:
+    """A row, for an error: by its line where the file has lines, however many of them a cell takes."""
+    if not {".csv", ".tsv"} & set(path.suffixes):
+        return f"{path} row {row}"
+    breaks = sum(str(v).count("\n") for values in table.values() for v in values[:row] if isinstance(v, str))
+    return f"{path} line {row + 2 + breaks}"
 
 
 def _own(columns: Table, table: Table, path: Path, asked: Asked) -> Table:
@@ -102,7 +119,7 @@ def _guessed(table: Table, path: Path, asked: Asked, left: list[str]) -> tuple[l
     unnamed = [c for c in left if c not in (*IDS, asked.id)]
     numbers = [c for c in unnamed if _is_numeric(table[c])]
     for c in unnamed if numbers and text is None else ():
-        _refuse_strays(table[c], c, path)
+        _refuse_strays(table, c, path)
     if text is not None and (asked.encoded or not numbers):
         return [text], TEXT
     if not numbers:
@@ -112,8 +129,9 @@ def _guessed(table: Table, path: Path, asked: Asked, left: list[str]) -> tuple[l
     return numbers, ROW
 
 
-def _refuse_strays(column: np.ndarray, name: str, path: Path) -> None:
+def _refuse_strays(table: Table, name: str, path: Path) -> None:
     """BadInput for a column of numbers that a few words would take out of the inputs."""
+    column = table[name]
     if _is_numeric(column) or _is_nested(column):
         return
     words = [str(v) for v in column]
@@ -124,7 +142,7 @@ def _refuse_strays(column: np.ndarray, name: str, path: Path) -> None:
     if 0 < len(odd) <= len(column) * STRAY:
         word = column[odd[0]]
         raise BadInput(
-            f"column {name} holds {word!r}; {path} row {odd[0]}; give numbers, or name the inputs with features"
+            f"column {name} holds {word!r}; {_at(table, path, odd[0])}; give numbers, or name the inputs with features"
         )
 
 
@@ -139,7 +157,8 @@ def _values(table: Table, used: list[str], kind: str, path: Path) -> Any:
     for c in used:
         if not _is_numeric(table[c]):
             at = next((i for i, v in enumerate(table[c]) if not _is_number(v)), 0)
-            raise BadInput(f"column {c} holds {table[c][at]!r}; {path} row {at}; give numbers, or leave it out")
+            where = _at(table, path, at)
+            raise BadInput(f"column {c} holds {table[c][at]!r}; {where}; give numbers, or leave it out")
     return _side_by_side(table, used).astype(np.float64)
 
 
