@@ -1,1 +1,1 @@
-"""Slow, obvious references. They import nothing of amends."""
+"""Slow, obvious references that import nothing of amends, and tests that hold every method to them by a number."""

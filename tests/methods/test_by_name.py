@@ -13,8 +13,10 @@ def test_methods_by_name():
     assert methods.named("newton", "dense") == methods.newton(methods.dense(), line_search=True)
     assert methods.named("newton", gamma=0.1) == methods.newton(gamma=0.1)
     assert methods.named("ewc", "dense") == methods.ewc()
-    for name in methods.BY_NAME:
-        assert methods.named(name) is not None
+    for name, make in methods.BY_NAME.items():
+        options = {"line_search": True} if name == "newton" else {}
+        assert repr(methods.named(name)) == repr(make(**options)), name
+    assert repr(methods.named("ogd", memory=7)) == repr(methods.ogd(7)) != repr(methods.ogd())
 
 
 def test_an_option_that_a_method_does_not_take_is_named():
