@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test docs tables chromium clean
+.PHONY: demo test docs tables mutants chromium clean
 
 demo: .venv/demo.installed
 	$(BIN)/amends demo
@@ -22,6 +22,10 @@ docs: .venv/dev.installed
 # What is made from the code: the stub of amends.methods, and tables of the docs.
 tables: .venv/dev.installed
 	$(BIN)/python docs/tables.py
+
+# The mathematics changed in one place after the other: a test must see each change. Takes half an hour.
+mutants: .venv/dev.installed
+	$(BIN)/python tests/mutants.py
 
 # The report is opened in a browser: Debian's, where it can be had; otherwise pytest says which tests it leaves out.
 chromium:

@@ -60,6 +60,7 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "self_confidence": lambda w: methods.self_confidence(),
     "self_confidence, out of fold": lambda w: methods.self_confidence(w.out_of_fold),
     "shapley, 100 permutations": lambda w: methods.shapley(permutations=100),
+    "knn_shapley": lambda w: methods.knn_shapley(),
     "grad_dot": lambda w: methods.grad_dot(),
     "tracin, 10 checkpoints of the run": lambda w: methods.tracin(w.trace),
     "sgd_influence, recorded run": lambda w: methods.sgd_influence(w.trace),

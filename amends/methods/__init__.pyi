@@ -17,6 +17,7 @@ from amends.methods.library.ewc import kfac_ewc_as_printed as kfac_ewc_as_printe
 from amends.methods.library.ewc import online_ewc as online_ewc
 from amends.methods.library.fine_tune import fine_tune as fine_tune
 from amends.methods.library.functional import functional as functional
+from amends.methods.library.knn_shapley import knn_shapley as knn_shapley
 from amends.methods.library.laplace_mc import laplace_mc as laplace_mc
 from amends.methods.library.linear import fisher_kernel as fisher_kernel
 from amends.methods.library.linear import grad_dot as grad_dot

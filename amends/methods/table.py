@@ -47,6 +47,7 @@ METHODS = (
     Row("sgd_influence", "sgd_influence", IDENTIFY, "a run", "(scorer)", "a recorded run, or a replay"),
     Row("laplace_mc", "laplace_mc", IDENTIFY, "Gaussian, drawn from", "mode"),
     Row("shapley", "shapley", IDENTIFY, "features of D", "(scorer)", "a last linear layer"),
+    Row("knn_shapley", "knn_shapley", IDENTIFY, "features of D", "(scorer)", "classes, and a last linear layer"),
     Row("sufficiency", "sufficiency", IDENTIFY, "a curvature", "(scorer)"),
     Row("loss", "loss", IDENTIFY, editor="(scorer)"),
     Row("self_confidence", "self_confidence", IDENTIFY, editor="(scorer)"),

@@ -190,6 +190,31 @@ def test_the_data_shapley_value_by_all_orders_is_that_of_subsets():
     assert (cut == 0).sum() > (first == 0).sum()
 
 
+@pytest.mark.parametrize("neighbours", [2, 9])
+def test_a_vote_of_neighbours_by_every_subset(neighbours):
+    """Six examples: φ of V(S) = the share of the label among the nearest of S, from every subset; k above n too."""
+    from itertools import combinations
+    from math import comb
+
+    features, tried = tanh.hidden(W.theta, W.x[:6]), tanh.hidden(W.theta, W.fx)
+    expected = np.zeros(6)
+    for one, label in zip(tried, W.fy, strict=True):
+        distance = ((features - one) ** 2).sum(1)
+
+        def value(subset, distance=distance, label=label):
+            nearest = sorted(subset, key=lambda j: distance[j])[:neighbours]
+            return sum(W.y[j] == label for j in nearest) / neighbours
+
+        for i in range(6):
+            rest = [j for j in range(6) if j != i]
+            for size in range(6):
+                for s in combinations(rest, size):
+                    expected[i] -= (value((*s, i)) - value(s)) / (6 * comb(5, size)) / len(tried)
+    method = methods.knn_shapley(neighbours)
+    found = amends.identify(module(W.theta), pair(W.x[:6], W.y[:6]), pair(W.fx, W.fy), method=method)
+    np.testing.assert_allclose(found.scores, expected, atol=1e-12)
+
+
 def test_what_does_not_look_at_the_failures():
     p = tanh.probabilities(W.theta, W.x)[np.arange(N), W.y]
     np.testing.assert_allclose(scores(methods.loss()), -np.log(p), rtol=1e-9)

@@ -155,6 +155,8 @@ WRONG = {
     "kind is 'ggn'": lambda: methods.ewc(kind="ggn"),
     "kind is <class": lambda: methods.kfac_ewc(kind=GGN),
     "since is an int": lambda: methods.online_ewc(since=3),
+    "neighbours is 0": lambda: methods.knn_shapley(neighbours=0),
+    "gamma is 0": lambda: methods.ewc(gamma=0),
     "permutations is 1.5": lambda: methods.shapley(permutations=1.5),
     "seed is -1": lambda: methods.random(seed=-1),
 }
