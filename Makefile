@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test docs tables mutants chromium clean
+.PHONY: demo test faults docs tables mutants chromium clean
 
 demo: .venv/demo.installed
 	$(BIN)/amends demo
@@ -12,6 +12,10 @@ test: .venv/dev.installed chromium
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Kills, damage, two writers and signals, many times each; an hour or more.
+faults: .venv/dev.installed
+	$(BIN)/python -m tests.faults.full
 
 # Plain files in site/. A link, page, heading or picture that is not there is named, and fails.
 docs: .venv/dev.installed

@@ -141,7 +141,8 @@ ERRORS = {
         lambda p: read(table(p, GOOD), text="text", encode=lambda t: [[1]]), "1 rows for 2 inputs"),
     "transform that fails": (
         lambda p: read(table(p, GOOD), transform=lambda r: r[9]), "transform raised IndexError .*line 2"),
-    "transform that gives text": (lambda p: read(table(p, GOOD), text="text", transform=str), "returns a str; .*line 2"),
+    "transform that gives text": (
+        lambda p: read(table(p, GOOD), text="text", transform=str), "returns a str; .*line 2"),
     "tokens without a tokenizer": (
         lambda p: read(table(p, GOOD), features="a", target="tokens"), "no input_ids"),
     "objects in npz": (lambda p: read(saved(p, x=np.array([{}], object), y=[1])), "arrays cannot be read .*numbers"),

@@ -1,0 +1,129 @@
+"""The full forms of the faults, with a count for each: `make faults`, or one of them by its name.
+
+python -m tests.faults.full damage --count 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import io
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from amends.cli.app import run as amends
+from amends.runs import manifest
+from tests.faults.killing import contents
+from tests.projects import texts_project
+
+COMMAND = [sys.executable, "-c", "from amends.cli import main; main()"]
+SAME = ("metrics.json", "repaired/model.safetensors", "curve.csv", "dataset/kept.csv", "identified/scores.npz")
+
+
+def quietly(*args: str) -> int:
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        return amends(list(args))
+
+
+def digests(run: Path) -> list[str]:
+    return [hashlib.sha256((run / name).read_bytes()).hexdigest() for name in SAME]
+
+
+def kills(count: int) -> str:
+    """SIGKILL at a random instant of a repair, then the same command again: the bytes of a repair left in peace."""
+    assert quietly("repair", "-o", "whole", "-q") == 0
+    wanted, right = digests(Path("whole")), 0
+    for i in range(count):
+        out = f"killed-{i}"
+        process = subprocess.Popen([*COMMAND, "repair", "-o", out, "-q"], stderr=-3, stdout=-3)
+        time.sleep(random.Random(i).uniform(0.5, 8.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        code = quietly("repair", "-o", out, "-q")
+        right += code in (0, 2) and digests(Path(out)) == wanted and quietly("verify", out) == 0
+        assert not [p.name for p in Path(out).iterdir() if p.name.startswith(".")]
+        shutil.rmtree(out)
+    return f"{right} of {count} killed repairs end with the bytes of one left in peace"
+
+
+def damage(count: int) -> str:
+    """So many flipped bits, and as many cut ends, of each file that people do not edit."""
+    assert quietly("repair", "-o", "whole", "-q") == 0
+    rng, found, made = random.Random(0), 0, 0
+    for name in [*manifest.read(Path("whole")), manifest.NAME]:
+        path = Path("whole") / name
+        whole = path.read_bytes()
+        for k in range(2 * count):
+            data = bytearray(whole)
+            if k < count:
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            else:
+                del data[rng.randrange(len(data)) :]
+            path.write_bytes(data)
+            made += 1
+            found += quietly("verify", "whole") == 3
+        path.write_bytes(whole)
+    return f"{found} of {made} damaged files are found, exit code 3"
+
+
+def pairs(count: int) -> str:
+    """Two processes that treat one folder at the same time."""
+    assert quietly("identify", "-o", "search", "-q") == 0
+    right = 0
+    for i in range(count):
+        run = shutil.copytree("search", f"pair-{i}")
+        both = [subprocess.Popen([*COMMAND, "treat", run, "-q"], stderr=-3, stdout=-3) for _ in range(2)]
+        codes = sorted(process.wait() for process in both)
+        right += codes in ([0, 4], [0, 2]) and quietly("verify", run) == 0  # 2: the other had finished before it began
+        shutil.rmtree(run)
+    return f"{right} of {count} pairs: one result, the other told so"
+
+
+def signals(count: int) -> str:
+    """SIGINT and SIGTERM at a random instant: the right code within five seconds, and the run goes on."""
+    right = 0
+    for i in range(count):
+        number, code = ((signal.SIGINT, 130), (signal.SIGTERM, 143))[i % 2]
+        process = subprocess.Popen(
+            [*COMMAND, "repair", "-o", f"told-{i}"], stderr=subprocess.PIPE, stdout=-3, text=True
+        )
+        for line in process.stderr or ():
+            if line.startswith("control"):
+                break
+        process.send_signal(number)
+        start = time.monotonic()
+        _, told = process.communicate()
+        stopped = time.monotonic() - start
+        before = contents(Path(f"told-{i}"))
+        right += process.returncode == code and stopped < 5 and bool(before) and "stopped: " in told
+        assert quietly("repair", "-o", f"told-{i}", "-q") == 0
+    return f"{right} of {count} stopped within five seconds with the right code, and went on"
+
+
+FULL = {"kills": (kills, 200), "damage": (damage, 500), "pairs": (pairs, 50), "signals": (signals, 20)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Faults, in full.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(FULL)}; all when left out")
+    parser.add_argument("--count", type=int)
+    asked = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path.cwd()), os.environ.get("PYTHONPATH")]))
+    for name in asked.names or FULL:
+        work, usual = FULL[name]
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            texts_project(Path(folder))
+            print(f"{name}: {work(asked.count or usual)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
