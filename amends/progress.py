@@ -41,6 +41,13 @@ class Progress:
         elif self.lines:
             print(what, file=sys.stderr, flush=True)
 
+    def note(self, what: str) -> None:
+        """A line that stays."""
+        if self.bar is not None:
+            self.bar.console.print(f"note: {what}", markup=False, highlight=False)
+        elif self.lines:
+            print(f"note: {what}", file=sys.stderr, flush=True)
+
     def counter(self, what: str) -> Callable[[int], None]:
         self.say(what)
 

@@ -39,6 +39,8 @@ class Options:
     broken_costs: float = 1.0
     seed: int = 0
     least: Mapping[str, float | None] = field(default_factory=dict)
+    anyway: bool = False  # go on where the setup looks broken
+    whole: bool = False  # failures and right examples are all of one evaluation set
 
     def __post_init__(self) -> None:
         if self.learn not in (None, True, False):
@@ -50,6 +52,10 @@ class Options:
                 f"floor is {self.floor!r}; it must be from 0 to 1; pass the share of remaining that may be lost"
             )
 
+        if not isinstance(self.anyway, bool):
+            raise BadInput(
+                f"anyway is {self.anyway!r}; it must be True or False; pass True to go on whatever looks broken"
+            )
         costs = self.broken_costs
         if isinstance(costs, bool) or not isinstance(costs, numbers.Real) or not 0 <= float(costs) < float("inf"):
             raise BadInput(

@@ -11,6 +11,7 @@ from amends.algorithm.decisions import corrected, new_labels
 from amends.algorithm.identify import Identified
 from amends.algorithm.options import Options, alike, alternatives, removal, treatment
 from amends.algorithm.rounds import Plan, Round, Search
+from amends.algorithm.setup import Setup, setup_of
 from amends.algorithm.split import Groups, Split, split_of
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
@@ -27,6 +28,7 @@ class Problem:
     split: Split
     parts: tuple[Split, ...]
     plan: Plan
+    setup: Setup
 
     @classmethod
     def of(cls, given: dict[str, Factor], asked: Options) -> Problem:
@@ -49,7 +51,8 @@ class Problem:
             asked.identify_with, method, learning, remove, asked.floor, float(asked.broken_costs), seed,
             tuple(others), asked.least,
         )  # fmt: skip
-        return cls(given, split, tuple(parts), plan)
+        setup = setup_of(given, split, learning, asked.whole).check(asked.anyway)
+        return cls(given, split, tuple(parts), plan, setup)
 
     @property
     def start(self) -> Params:

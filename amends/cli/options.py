@@ -13,9 +13,10 @@ import click
 from amends.config.keys import REPAIR, Key
 from amends.errors import visible
 
-SEARCHING = ("method", "solver", "holdout", "group_by", "group", "seed", "device", "batch_size")
+SEARCHING = ("method", "solver", "holdout", "group_by", "group", "anyway", "seed", "device", "batch_size")
 TREATING = ("treat", "learn", "relabel", "floor", "broken_costs", "require")
 HOW_MANY = ("top", "fraction")
+FLAGS = ("relabel", "anyway")  # that are only ever switched on
 
 
 def from_keys(*names: str) -> Callable[[Any], Any]:
@@ -33,7 +34,7 @@ def _option(name: str, key: Key) -> Any:
     text = f"--{name.replace('_', '-')}"
     said = key.help[0].upper() + key.help[1:] + "."
     if key.kinds == (bool,):
-        return click.option(text if name == "relabel" else f"{text}/--no-{name}", name, default=None, help=said,
+        return click.option(text if name in FLAGS else f"{text}/--no-{name}", name, default=None, help=said,
                             is_flag=True)  # fmt: skip
     if name == "group":
         return click.option(text, name, multiple=True, help=f"{said[:-1]}; may be given several times.")

@@ -137,6 +137,7 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
         alone = metrics["controls"].get("nothing, failures learned")
         beside = f"; that alone, with nothing removed, has {_share(alone['holdout'])} on holdout" if alone else ""
         console.print(f"  learned       also from the query failures and from right examples{beside}")
+        console.print("                do not test the repaired model on these; failures.csv marks the failures")
     if metrics["offer"]:
         console.print(f"  offer         {metrics['offer']}")
     for warning in metrics["warnings"]:
@@ -225,6 +226,8 @@ def show_check(checked: Mapping[str, Any]) -> None:
         )
     groups = ", ".join(f"{k} ({v})" for k, v in list(checked["groups"].items())[:8])
     console.print(f"{'failures':<12} {groups}")
+    for name, row in checked["right"].items():
+        console.print(f"{'right':<12} {row['right']:.1%} of {name}, {row['n']:,} of {row['of']:,} looked at")
     batch, memory = checked["batch"], checked["memory"]
     console.print(f"{'one batch':<12} {batch['n']} examples forward in {batch['forward_s']:.3g} s, "
                   f"forward and backward in {batch['backward_s']:.3g} s")  # fmt: skip

@@ -101,6 +101,7 @@ REPAIR = {
     "group": Key("repair this group alone, or several, in the order given", (str, list)),
     "floor": Key("how far accuracy on remaining may fall at most; no limit when left out", (float,)),
     "broken_costs": Key("how many fixed examples a broken one costs; 1 is overall accuracy", (float,), default=1.0),
+    "anyway": Key("go on where model and data do not seem to belong together", (bool,), default=False),
     "seed": Key("random seed of splits and refits", (int,), default=0),
     "device": Key("where to compute, such as cuda; the device of the model when left out"),
     "batch_size": Key("examples computed at once; changes speed and memory, not the method", (int,), default=256),

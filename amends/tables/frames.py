@@ -26,7 +26,7 @@ COLUMNS = [
     "id", "index", "rank", "score", "given", "predicted", "predicted_after", "p_given", "p_given_after",
     "suggested", "group", "conflicts_with", "decision",
 ]  # fmt: skip
-FAILURES = ["id", "index", "part", "group", "suspect", "given", "predicted", "predicted_after"]
+FAILURES = ["id", "index", "part", "group", "suspect", "learned", "given", "predicted", "predicted_after"]
 
 
 def causes_frame(
@@ -96,9 +96,12 @@ def label_text(label: Any) -> str:
     return str(label.tolist() if isinstance(label, np.ndarray | np.generic) else label)
 
 
-def failures_frame(failed: Factor, split: Split, suspects: np.ndarray, after: Params | None = None) -> pd.DataFrame:
+def failures_frame(
+    failed: Factor, split: Split, suspects: np.ndarray, after: Params | None = None, learned: bool = False
+) -> pd.DataFrame:
     """The failures in the order given: which were searched with, which judge, and their groups. What the model says
-    of them is added once there are repaired weights; before that, nothing that judges may be read."""
+    of them is added once there are repaired weights, and which of them it learned from; before that, nothing that
+    judges may be read."""
     every, names = np.arange(len(failed)), failed.examples.names()
     part = np.full(len(failed), "", dtype=object)
     part[split.query], part[np.concatenate([split.holdout, split.other_groups])] = "query", "holdout"
@@ -108,7 +111,8 @@ def failures_frame(failed: Factor, split: Split, suspects: np.ndarray, after: Pa
     })  # fmt: skip
     if after is not None:
         start = failed.network.params
-        frame = frame.assign(given=_values(labels(failed)), predicted=_values(labels(failed, start)),
+        frame = frame.assign(learned=np.where(learned & np.isin(every, split.query), "yes", ""),
+                             given=_values(labels(failed)), predicted=_values(labels(failed, start)),
                              predicted_after=_values(labels(failed, after)))  # fmt: skip
     own = {k: v for k, v in failed.examples.own().items() if k != "id"}
     return _beside(frame, own, FAILURES)

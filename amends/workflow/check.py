@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import resource
 import sys
 import time
@@ -25,6 +24,7 @@ from amends.evidence.factor import Factor
 from amends.evidence.params import LARGE, count
 from amends.evidence.prepare import entry
 from amends.methods import Default
+from amends.nearness.copies import shared
 from amends.workflow.job import Job
 
 EDITS = 400  # gradients of failures and right examples a default search takes, about
@@ -39,7 +39,7 @@ STEPS = 8  # of fine-tuning, made to see how long one takes
 def checked(job: Job) -> dict[str, Any]:
     """Everything `amends check` prints; BadInput where model and data do not fit."""
     given, train = job.given, job.given["train"]
-    Problem.of(given, job.options)  # raises where a repair would
+    setup = Problem.of(given, job.options).setup  # raises where a repair would
     network, batch = train.network, train[: min(len(train), train.batch)]
     forward, backward = _seconds(batch)
     names, counts = np.unique(groups(given["failures"]).astype(str), return_counts=True)
@@ -58,25 +58,17 @@ def checked(job: Job) -> dict[str, Any]:
         "batch": {"n": len(batch), "forward_s": forward, "backward_s": backward},
         "memory": {"data_mb": sum(map(_bytes, given.values())) / 2**20, "peak_mb": _peak(network.device)},
         "estimate": _time(_guess(given, backward / len(batch), job.config)),
-        "notes": [*job.notes, *_overlap(given)],
+        "right": setup.right,
+        "notes": [*job.notes, *setup.alarms, *setup.notes, *_overlap(given)],
     }
 
 
 def _overlap(given: dict[str, Factor]) -> Iterator[str]:
     """Held-out examples that are in train as well: what is judged with them is judged with what was learned."""
-    known = set(_digests(given["train"]))
     for name, data in given.items():
-        both = sum(digest in known for digest in _digests(data)) if name != "train" else 0
+        both = int(shared(data, given["train"]).sum()) if name not in ("train", "failures") else 0
         if both:
             yield f"{both} of the {len(data)} examples of {name} are in train too, label and all"
-
-
-def _digests(data: Factor) -> Iterator[bytes]:
-    for _, x, y, _ in data.tiles():
-        dense = (leaf.to_dense() if leaf.layout != torch.strided else leaf for leaf in (*leaves(x), y))
-        parts = [leaf.cpu().contiguous().reshape(len(y), -1).view(torch.uint8).numpy() for leaf in dense]
-        for row in zip(*parts, strict=True):
-            yield hashlib.blake2b(b"".join(part.tobytes() for part in row), digest_size=16).digest()
 
 
 def _seconds(batch: Factor) -> tuple[float, float]:

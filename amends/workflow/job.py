@@ -62,6 +62,8 @@ class Job:
             broken_costs=c.repair("broken_costs"),
             seed=c.repair("seed"),
             least=sets_to_keep(_kept(c))[1],
+            anyway=c.repair("anyway"),
+            whole="path" not in c["failures"] and "path" not in c["remaining"],
         )
 
     @property

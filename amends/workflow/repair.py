@@ -29,7 +29,7 @@ from amends.methods import Default, Method, Scorer
 from amends.nearness.copies import duplicates
 from amends.progress import Progress
 from amends.workflow.stages import stages
-from amends.workflow.warned import warnings_of
+from amends.workflow.warned import anyway_fixed, warnings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,6 +132,7 @@ def repair(
     keep: Any = (),
     floor: float | None = None,
     broken_costs: float = 1.0,
+    anyway: bool = False,
     likelihood: Any = None,
     seed: int = 0,
     device: Any = None,
@@ -153,9 +154,13 @@ def repair(
     proportion given: with 1 that is overall accuracy. `floor` is how far accuracy on `remaining` may fall at most.
     `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold: within a point of what it
     was (or `floor`), or at least .95 with `Keep(data, .95)`.
+
+    Where model and data do not seem to belong together, BadInput says why, and nothing is computed; `anyway` goes on.
     """
     sets, least = sets_to_keep(keep)
-    asked = Options(identify_with, treat_with, learn, remove, holdout, group_by, floor, broken_costs, seed, least)
+    asked = Options(
+        identify_with, treat_with, learn, remove, holdout, group_by, floor, broken_costs, seed, least, anyway
+    )
     given = prepare(
         model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining, **sets
     )
@@ -182,7 +187,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "p_value": whole.p_value,
         "removed": len(gone),
         "verdict": whole.verdict,
-        "reason": whole.reason if not worse else f"{whole.reason}; accuracy on {_class(worse)} fell",
+        "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
         "learned": any(r.learned for r in rounds),
         "broken_costs": problem.plan.broken_costs,
         "offer": whole.offer,
@@ -200,7 +205,8 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "suspects": suspects.tolist(),
         "duplicates": duplicates(given["train"], gone),
         "identified_with": [h.row() for h in whole.search.influence.heard],
-        "warnings": warnings_of(split, given, metrics, suspects),
+        "setup": {**problem.setup.right, "alarms": list(problem.setup.alarms)},
+        "warnings": [*problem.setup.alarms, *warnings_of(split, given, metrics, suspects)],
         "seed": problem.plan.seed,
     }
     repaired = given["train"].network.module_with(theta, model)
@@ -209,5 +215,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
     return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, changed)
 
 
-def _class(names: Sequence[str]) -> str:
-    return f"class {names[0]}" if len(names) == 1 else f"classes {', '.join(names)}"
+def _fell(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    return [f"accuracy on {'class' if len(names) == 1 else 'classes'} {', '.join(names)} fell"]

@@ -19,6 +19,10 @@ def stages(
     """Every stage as it ends. Rounds that are `done` are left out, and so is the search of the next one where what it
     identified is `known`."""
     rounds = list(done)
+    if not rounds and known is None:
+        shown.note(problem.setup.told)
+        for said in (*problem.setup.alarms, *problem.setup.notes):
+            shown.note(said)
     while len(rounds) < len(problem.parts):
         search = problem.search(rounds, shown, known)
         if known is None:

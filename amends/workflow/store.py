@@ -108,7 +108,7 @@ def write_repair(
     frame = result.causes if earlier is None else _decided(result, earlier)
     _table(frame, folder)
     suspects = np.array(metrics["suspects"], dtype=int)
-    failures = failures_frame(result.given["failures"], result.split, suspects, result.after)
+    failures = failures_frame(result.given["failures"], result.split, suspects, result.after, metrics["learned"])
     write_table(failures, folder / "failures.csv")
     _json(metrics, folder / "metrics.json")
     write_rows(metrics["curve"], folder / "curve.csv", list(metrics["curve"][0]))

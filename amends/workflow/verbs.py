@@ -56,7 +56,7 @@ def repair_into(job: Job, out: Path, progress: bool | None, picked: Picked | Non
     """Every stage, with what a person picked where that is given. One that was stopped goes on where it was, and
     keeps the decisions it finds."""
     with claimed(out, "repair", going_on=True):
-        problem = _problem(job, picked)  # all that was asked for is checked before anything is computed
+        problem = _problem(job, picked, occupied(out))  # all that was asked for is checked before it is computed
         if occupied(out):
             same_recipe(unfinished(out), _about(job, out))
         return _follow(problem, job, out, progress, picked)
@@ -66,7 +66,7 @@ def repair_into(job: Job, out: Path, progress: bool | None, picked: Picked | Non
 def treat_into(run: Run, job: Job, picked: Picked | None, out: Path | None, progress: bool | None) -> Repair:
     """The stages after the search, with what a person picked or as many as the config says; into `out` where it is
     given."""
-    problem = _problem(job, picked)
+    problem = _problem(job, picked, going_on=True)
     now = {k: v for k, v in _about(job, run.folder).items() if k != "config"}
     if out is None:
         with Run.writing(run.folder) as opened:
@@ -88,7 +88,7 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
         if opened.curve:
             return opened.curve
         same_recipe(opened, {k: v for k, v in _about(job, run.folder).items() if k != "config"})
-        problem = Problem.of(job.given, replace(job.options, remove=None))
+        problem = Problem.of(job.given, replace(job.options, remove=None, anyway=True))
         if len(problem.parts) > 1:
             raise BadInput(f"a curve is of one group; {run.folder}; go on with amends repair, which draws one for each")
         done, known = read_stages(problem, run.folder)
@@ -100,8 +100,10 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
     return rows
 
 
-def _problem(job: Job, picked: Picked | None) -> Problem:
-    return Problem.of(job.given, job.options if picked is None else replace(job.options, remove=picked))
+def _problem(job: Job, picked: Picked | None, going_on: bool) -> Problem:
+    """Whoever goes on from a search was told then if the setup looks broken."""
+    options = job.options if picked is None else replace(job.options, remove=picked)
+    return Problem.of(job.given, replace(options, anyway=True) if going_on else options)
 
 
 def _follow(

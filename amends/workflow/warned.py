@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from amends.algorithm.curve import NOTHING
 from amends.algorithm.split import Split
-from amends.algorithm.verdict import TELLING
+from amends.algorithm.verdict import ENOUGH, TELLING
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
 
@@ -21,6 +22,17 @@ def warnings_of(
         *_not_failures(split, given), *_copied(split), *_too_few(metrics),
         *suspect_labels(suspects, split, given["failures"]),
     ]  # fmt: skip
+
+
+def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], judged_on: str) -> list[str]:
+    """That most failures need no cause to be removed, where training on alone fixes them: in words for the verdict."""
+    share = controls.get(NOTHING, {}).get(judged_on) or 0.0
+    if share < ENOUGH:
+        return []
+    return [
+        f"with nothing removed the same treatment fixes {share:.0%} of the failures, a sign that training was not "
+        "finished, or that inputs are prepared in another way than in training"
+    ]
 
 
 def _not_failures(split: Split, given: Mapping[str, Factor]) -> Iterator[str]:

@@ -58,25 +58,26 @@ def test_an_anchor_on_sequences_does_not_move_the_model_and_counts_asked_places_
 
 @pytest.fixture(scope="module")
 def wrong():
-    """The third token decides the fourth; in 24 training sequences with a 0 there, it does so wrongly."""
+    """The last token but one decides the last; in 24 training sequences with a 0 there, it does so wrongly. Long
+    enough that few sequences are the same."""
     torch.set_num_threads(1)
     g = torch.Generator().manual_seed(0)
 
     def some(n):
-        x = torch.randint(0, 3, (n, 4), generator=g)
-        x[:, 3] = x[:, 2] + 3
+        x = torch.randint(0, 3, (n, 6), generator=g)
+        x[:, -1] = x[:, -2] + 3
         return x
 
     def targets(x):
         y = torch.full_like(x, -100)
-        y[:, 3] = x[:, 3]
+        y[:, -1] = x[:, -1]
         return y
 
     train, evaluation = some(90), some(120)
-    bad = torch.nonzero(train[:, 2] == 0)[:24, 0]
-    train[bad, 3] = 5
+    bad = torch.nonzero(train[:, -2] == 0)[:24, 0]
+    train[bad, -1] = 5
     torch.manual_seed(0)
-    model = Language().float()
+    model = Language(places=6).float()
     optimiser = torch.optim.Adam(model.parameters(), 0.03)
     for _ in range(150):
         loss = -Tokens()(model(train), targets(train)).mean()
