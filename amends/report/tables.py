@@ -85,6 +85,7 @@ def members(run: View) -> Html:
     refused = any(r.get("refused") for r in run.heard)
     rows = [(r["name"], share(r["found"]), number(r["unseen"]), share(r["weight"]), r.get("refused") or "")
             for r in run.heard]  # fmt: skip
-    head = ("member", "of train set apart", "on what it was not shown", "weight in the scores", "refused because")
+    head = ("member", "share of train it tells from right labels", "on what it was not shown", "weight in the scores",
+            "refused because")  # fmt: skip
     rows, head = [row[: 5 if refused else 4] for row in rows], head[: 5 if refused else 4]
     return table(head, rows, "What scored the training examples", words=(0, 4))

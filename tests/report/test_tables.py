@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from amends.report.markup import share
+from amends.report.tables import members
+from amends.report.view import View
 from tests.report.html import changed
 
 
@@ -37,3 +39,10 @@ def test_groups_repaired_in_turn_have_a_table(copy):
     assert [r[0] for r in table[1:]] == ["9→4", "1→7"]
     assert table[1][2] == "3 of 5"
     assert not page.all("line", class_="chosen")
+
+
+def test_the_table_of_members_says_what_its_numbers_are():
+    heard = [{"name": "ewc", "found": 0.25, "unseen": 0.5, "weight": 1.0, "refused": ""}]
+    made = members(View("", {}, {}, [], [], 0, {}, heard))
+    assert "share of train it tells from right labels" in made
+    assert "25.0%" in made
