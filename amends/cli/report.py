@@ -20,7 +20,11 @@ def report(run: Path, as_json: bool) -> None:
 
     with Run.writing(run, but=("report.html",)):
         text = page(run)
-        add_to_run(run, lambda made: (made / "report.html").write_text(text, encoding="utf-8") and None)
+
+        def fill(made: Path) -> None:
+            (made / "report.html").write_text(text, encoding="utf-8")
+
+        add_to_run(run, fill)
     if as_json:
         print_json({"report": str(run / "report.html"), "bytes": len(text.encode())})
     else:

@@ -21,7 +21,7 @@ NAME, READY = "manifest.sha256", ".ready"
 EDITED = "causes.csv"  # people may change it: it is checked for sense when it is read, not against a hash
 FIRST = "run.toml"  # its line is the last, so that a manifest that was cut short lacks it
 ADDING = "adding"
-LINE = re.compile(r"([0-9a-f]{64})  ([^\n\r]+)")
+LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]+)")
 AGAIN = "make the run again, or copy all of it"
 
 
@@ -88,7 +88,8 @@ def read(folder: Path) -> dict[str, str]:
     """The sha256 of each file, by its path in the folder."""
     path = folder / NAME
     try:
-        lines = path.read_bytes().decode().splitlines()
+        lines = path.read_bytes().decode().split("\n")
+        lines = lines[:-1] if not lines[-1] else [""]  # every line is ended
     except FileNotFoundError:
         raise RunMismatch(f"{NAME} is missing; {folder}; {AGAIN}") from None
     except UnicodeDecodeError:

@@ -87,7 +87,7 @@ def with_new_labels(frame: pd.DataFrame, labels: Mapping[int, Any]) -> pd.DataFr
     new = frame["index"].map(words).fillna("").astype(object)
     if NEW in frame:
         return frame.assign(**{NEW: new.where(known, frame[NEW])})
-    frame.insert(frame.columns.get_loc("decision") + 1, NEW, new)
+    frame.insert(list(frame.columns).index("decision") + 1, NEW, new)
     return frame
 
 

@@ -146,7 +146,7 @@ def _decided(result: Repair, earlier: pd.DataFrame) -> pd.DataFrame:
     added = [c for c in earlier.columns if c not in frame.columns]
     more = said[added].reindex(frame["index"]).reset_index(drop=True)
     if NEW in more:
-        frame.insert(frame.columns.get_loc("decision") + 1, NEW, words(more, NEW))
+        frame.insert(list(frame.columns).index("decision") + 1, NEW, words(more, NEW))
         more = more.drop(columns=NEW)
     return pd.concat([with_new_labels(frame, result.new_labels), more], axis=1)
 

@@ -61,6 +61,15 @@ def test_no_verb_goes_on_with_it(verb, name, saved, tmp_path, capsys):
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize("end", [b"", b"\x0b", b"\r\n", b"\n\n"])
+def test_a_manifest_is_read_to_the_letter(end, saved, tmp_path):
+    """Its last line break cut off, or made into something that also ends a line."""
+    run = shutil.copytree(saved, tmp_path / "run")
+    path = run / manifest.NAME
+    path.write_bytes(path.read_bytes()[:-1] + end)
+    assert amends("verify", run) == 3
+
+
 def test_missing_and_strange_files_are_named(saved, tmp_path, capsys):
     run = shutil.copytree(saved, tmp_path / "run")
     (run / "mine.txt").write_text("a note")
