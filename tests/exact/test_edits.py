@@ -19,6 +19,7 @@ from tests.exact.test_linear import CAUSES, DIAGONAL, WHOLE, N, W, treated
 from tests.exact.world import module, pair, vector
 
 FAR = LBFGS(steps=400, tolerance=1e-9)
+BRIEF = np.array([16, 17, 19, 24, 26])  # deleting them helps the failure that is held out for 17 steps
 KEPT = np.delete(np.arange(N), CAUSES)
 GIVEN = {"failures": pair(W.fx, W.fy), "remaining": pair(W.rx, W.ry)}
 
@@ -165,8 +166,8 @@ def test_as_printed_is_adam_with_a_patience_of_five_epochs(make, shape):
         p = shape() * (1 if gamma is None else 2 / (gamma * N))
         forward = stopped(pulled(p, lambda t: tanh.gradients(t, W.fx[shown], W.fy[shown]).sum(0)))
         np.testing.assert_allclose(edited(make(gamma=gamma)), forward, atol=1e-9)
-        back = stopped(pulled(p, lambda t: -tanh.gradients(t, W.x[CAUSES], W.y[CAUSES]).sum(0)))
-        np.testing.assert_allclose(treated(make(gamma=gamma), **GIVEN), back, atol=1e-9)
+        back = stopped(pulled(p, lambda t: -tanh.gradients(t, W.x[BRIEF], W.y[BRIEF]).sum(0)))
+        np.testing.assert_allclose(treated(make(gamma=gamma), BRIEF, **GIVEN), back, atol=1e-9)
 
 
 def factored(vectors):

@@ -24,8 +24,8 @@ def scores(method, **options):
     return found.scores
 
 
-def treated(method, **given):
-    return vector(amends.treat(module(W.theta), pair(W.x, W.y), CAUSES, method=method, **given).parameters())
+def treated(method, causes=CAUSES, **given):
+    return vector(amends.treat(module(W.theta), pair(W.x, W.y), causes, method=method, **given).parameters())
 
 
 def influence(curvature, lift, grads=None):
