@@ -12,8 +12,8 @@ import amends
 
 ROOT = Path(amends.__file__).parent
 ROOMS = [
-    "errors", "progress", "config", "data", "likelihoods", "models", "evidence", "trace", "evaluation", "posteriors",
-    "curvature", "editors", "remember", "methods", "nearness", "tables", "runs", "report", "committee",
+    "errors", "settings", "progress", "config", "data", "likelihoods", "models", "evidence", "trace", "evaluation",
+    "posteriors", "curvature", "editors", "remember", "methods", "nearness", "tables", "runs", "report", "committee",
     "algorithm", "workflow", "export", "demo", "cli",
 ]  # fmt: skip
 PEOPLE = {"tables", "runs", "report"}  # rooms that show results: they have libraries of their own

@@ -27,28 +27,18 @@ from amends.algorithm.curve import (
 from amends.algorithm.identify import Influence
 from amends.algorithm.objective import Objective
 from amends.algorithm.options import alike
-from amends.algorithm.treat import again, treated
+from amends.algorithm.treat import again, shortened, treated
 from amends.data.splits import halves, some
 from amends.errors import AmendsError, BadInput
 from amends.evaluation.predictions import groups
 from amends.evidence.factor import Factor
-from amends.evidence.params import LARGE, Params, count
+from amends.evidence.params import Params
 from amends.methods import Method
 from amends.posteriors import Ensemble, Posterior
 from amends.progress import Progress
+from amends.settings import DEFAULT, Settings
 
-SMALLER = 3  # sizes, the chosen one and those below it, tried when the failures are learned from as well
-TENTH = 2  # the place among the sizes of the one with which the way to forget is chosen
-REFITS = 3  # of every point of the curve, where a treatment has random numbers
 KEPT = 0.01  # what a set to keep may lose, where the user does not say
-BESIDE = 2  # right examples learned with the failures, at most, as a multiple of D
-FAILURE, RIGHT = 2.0, 4.0  # what one of either counts when learned; an example of D, whose label nobody checked, 1
-SPARED = 2  # a large model is fitted once, at so many sizes when it learns, and beside one random control
-
-
-def _taught(failures: Factor, right_ones: Factor | None) -> Factor:
-    heavy = FAILURE * failures
-    return heavy if right_ones is None else heavy + RIGHT * right_ones
 
 
 @dataclass(frozen=True)
@@ -67,8 +57,12 @@ class Choice:
 
     @property
     def controls(self) -> set[int]:
-        """Numbers removed in the controls that are told."""
-        return {0} if self.final is None else {0, self.points[self.final].removed}
+        """Numbers removed in the controls that are told: those of what is compared."""
+        return (
+            {0}
+            if self.final is None
+            else {self.points[at].removed for pair in (*self.against, (self.final, 0)) for at in pair}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +84,8 @@ class Chooser:
     chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
     alternatives: tuple[Method, ...] = ()
     laid: Limits | None = None  # what an earlier repair of another group was held to, and holds on
-    known: Mapping[int, Fit] = field(default_factory=dict)  # fits of `method` made while choosing it, by size
-
-    @cached_property
-    def large(self) -> bool:
-        return count(self.influence.train.network.params) >= LARGE
+    known: Mapping[int, Fit] = field(default_factory=dict)  # short fits of `method` made while choosing it, by size
+    settings: Settings = DEFAULT
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -111,49 +102,77 @@ class Chooser:
             plain, (best, known) = replace(self, alternatives=()), self._best(asked)
             made = replace(plain, method=best, known=known)(asked)
             return made if best is self.method or made.final is not None else plain(asked)
-        train, say = self.influence.train, self.progress.say
-        curve = replace(self._curve(self.method), known=self.known)
-        say("control: nothing removed")
-        points = [curve.nothing()]
-        rule = self._rule(points[0])
-        counts = self._counts(asked)
-        if asked is None:
-            say("trying how many to remove")
-            points += curve.causes(counts, rule.good)
-            chosen = rule.best(points[1:])
-        else:
-            chosen = curve.at(CAUSES, self.order[:asked])
-            points.append(chosen)
-        say("control: as many removed at random")
-        one = chosen or points[-1]
-        points += [curve.random(p.removed) for p in points[1:] if p is one or not self.large]
+        points, chosen, rule, like_it = self._sizes(asked)
+        tried = any(p.by == CAUSES for p in points)
         if chosen is None:
-            return Choice(points, rule.limits, bool(counts), any(rule.safe(p) for p in points if p.by == CAUSES))
+            return Choice(points, rule.limits, tried, any(rule.safe(p) for p in points if p.by == CAUSES))
         at = points.index(chosen)
         by_chance = next(i for i, p in enumerate(points) if p.by == RANDOM and p.removed == chosen.removed)
         made = Choice(points, rule.limits, True, True, at, ((at, 0), (at, by_chance)))
-        if self.learning is False or not alike(train, self.influence.failures):
+        if self.learning is False or not alike(self.influence.train, self.influence.failures):
             return made
-        say("learning from the failures as well")
-        size = self._size_to_learn_with(chosen, points, rule)
+        self.progress.say("learning from the failures as well")
+        size = self._size_to_learn_with(like_it, points, rule)
         if size is None:
             return made
-        learner = self._curve(self.method._replace(learn=True), _taught(self.influence.failures, self.right_ones))
+        learner = self._curve(self.method._replace(learn=True), taught=self._taught(self.influence.failures))
         learned = learner.at(LEARNED, self.order[:size])
         if not self.learning and not rule.safe(learned):
             return made
-        points += [learned, learner.at(NOTHING_LEARNED, self.order[:0])]
+        points += [learned, replace(learner, refits=1).at(NOTHING_LEARNED, self.order[:0])]
         final = len(points) - 2
         if self.learning:
             return replace(made, final=final)
         return replace(made, final=final, against=(*made.against, (final, at)), forgetting=made)
+
+    def _sizes(self, asked: int | None) -> tuple[list[CurvePoint], CurvePoint | None, Rule, CurvePoint]:
+        """Points of the curve: nothing removed, sizes tried with short fits, and whole fits of what judges: the size
+        that was chosen, the same number at random, and nothing. The chosen one too as it was when it was chosen, to
+        compare other short fits with."""
+        settings, say = self.settings.curve, self.progress.say
+        whole, as_long = self._curve(self.method), self.short is self.method
+        short = replace(self._curve(self.short), known=self.known, refits=whole.refits if settings.refits_of_all else 1)
+        say("control: nothing removed")
+        points = [short.nothing()]
+        rule, counts = self._rule(points[0]), self._counts(asked)
+        if asked is None:
+            say("trying how many to remove")
+            points += short.causes(counts, rule.good, settings.patience)
+            chosen = rule.best(points[1:])
+        else:
+            chosen = short.at(CAUSES, self.order[:asked])
+            points.append(chosen)
+        like_it = one = chosen or points[-1]
+        if not (as_long and short.refits == whole.refits):
+            say("fitting what was chosen, and its controls")
+            again = {
+                id(p): whole.at(p.by, self.order[: p.removed], p.fits if as_long else ()) for p in (points[0], one)
+            }
+            points = [again.get(id(p), p) for p in points]
+            chosen = None if chosen is None else again[id(chosen)]
+            rule, one = self._rule(points[0]), again.get(id(one), one)
+        say("control: as many removed at random")
+        points += [whole.random(p.removed) for p in points[1:] if p is one or settings.refits_of_all]
+        return points, chosen, rule, like_it
+
+    @cached_property
+    def short(self) -> Method:
+        """The method as it is where a fit only chooses."""
+        return shortened(self.method, self.settings.curve.short)
+
+    def _taught(self, failures: Factor, right_ones: Factor | None = None) -> Factor:
+        """What is learned, as heavy as it should be; with all right examples unless told which."""
+        learning = self.settings.learning
+        right_ones = self.right_ones if right_ones is None else right_ones
+        heavy = learning.failure * failures
+        return heavy if right_ones is None else heavy + learning.right * right_ones
 
     def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
         """The chosen size or one below it, whichever is worth most where each half of query and guard was not learned
         from; None where only forgetting is worth more by a standard error, or where learning makes forgetting
         needless: with nothing forgotten it is worth as much."""
         sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
-        sizes = sizes[-(SPARED if self.large else SMALLER) :]
+        sizes = sizes[-self.settings.learning.sizes :]
         nothing, *tried = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
         guards = 0 if self.guard is None else len(self.guard)
         error = self.objective.error((chosen.query, len(self.influence.failures)), (chosen.guard, guards))
@@ -169,13 +188,13 @@ class Chooser:
     def _learned_by_halves(self, causes: np.ndarray) -> CurvePoint:
         """Learning from half of query and guard, as heavy as the whole, looking at the other; and the other
         way round."""
-        query, right_ones, method = self.influence.failures, self.right_ones, self.method._replace(learn=True)
+        query, right_ones, method = self.influence.failures, self.right_ones, self.short._replace(learn=True)
         beside = [(None, self.guard)] * 2
         if right_ones is not None:
             beside = [(right_ones[a], right_ones[b]) for a, b in halves(groups(right_ones), self.seed)]
         fits = []
         for (shown, unseen), (held, judging) in zip(halves(groups(query), self.seed), beside, strict=True):
-            theta = self._treated(causes, method, 2.0 * _taught(query[shown], held))
+            theta = self._treated(causes, method, 2.0 * self._taught(query[shown], held))
             fits.append(replace(self._curve(method), query=query[unseen], guard=judging).seen(theta))
         both = CurvePoint(LEARNED, len(causes), tuple(fits))  # neither would be handed back: only the mean counts
         return replace(both, fits=(replace(fits[0], query=both.query, guard=both.guard, kept=both.kept),))
@@ -187,14 +206,14 @@ class Chooser:
         train, guard = self.influence.train, self.guard
         if guard is None or not alike(train, guard):
             return None
-        return guard[some(np.arange(len(guard)), round(BESIDE * len(train)), self.seed)]
+        return guard[some(np.arange(len(guard)), round(self.settings.learning.most * len(train)), self.seed)]
 
     def _counts(self, asked: int | None) -> list[int]:
         """The sizes of C to try."""
         if asked is not None:
             return [asked]
         harmful = int((self.influence.scores[self.order] > 0).sum())
-        return sizes(len(self.influence.train), min(harmful, len(self.order) - 1))
+        return sizes(self.settings.curve.shares, len(self.influence.train), min(harmful, len(self.order) - 1))
 
     def _best(self, asked: int | None) -> tuple[Method, dict[int, Fit]]:
         """The treatment that is worth most with a tenth of D gone, among those within the limits, if any is, and its
@@ -203,7 +222,7 @@ class Chooser:
         if not counts:
             return self.method, {}
         self.progress.say("trying how to forget")
-        nothing, size = self._once(self.method, 0), counts[min(TENTH, len(counts) - 1)]
+        nothing, size = self._once(self.method, 0), counts[min(self.settings.curve.chosen_at, len(counts) - 1)]
         rule, usual = self._rule(nothing), self._once(self.method, size)
         guards = 0 if self.guard is None else len(self.guard)
         error = self.objective.error((usual.query, len(self.influence.failures)), (usual.guard, guards))
@@ -223,7 +242,7 @@ class Chooser:
 
     def _once(self, method: Method, size: int) -> CurvePoint:
         trying = replace(self, method=method, alternatives=())
-        return CurvePoint(CAUSES if size else NOTHING, size, (trying._curve(method).fit(self.order[:size], 0),))
+        return CurvePoint(CAUSES if size else NOTHING, size, (trying._curve(trying.short).fit(self.order[:size], 0),))
 
     def _rule(self, nothing: CurvePoint) -> Rule:
         return Rule(self.objective, self._limits() if self.laid is None else self.laid, nothing)
@@ -242,7 +261,7 @@ class Chooser:
 
     def _curve(self, method: Method, taught: Factor | None = None) -> Curve:
         query = self.influence.failures
-        refits = REFITS if again(method, 1) is not method and not self.large else 1
+        refits = self.settings.curve.refits if again(method, 1) is not method else 1
 
         def treat(causes: np.ndarray, number: int) -> Params:
             return self._treated(causes, again(method, number), query if taught is None else taught)

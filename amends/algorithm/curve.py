@@ -17,8 +17,6 @@ from amends.evidence.params import Params, count
 CAUSES, RANDOM, NOTHING = "causes", "random", "nothing"
 LEARNED, NOTHING_LEARNED = "causes, failures learned", "nothing, failures learned"
 ROUNDING = 1e-9  # a share exactly at its floor is not below it
-SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)  # of D, tried in turn; docs/default.md and docs/how-to/gpu.md state them
-PATIENCE = 2  # sizes in a row that are no good before larger ones are given up
 PARKED = 5_000_000  # parameters from which a fit waits in main memory
 
 
@@ -101,9 +99,11 @@ class Curve:
     seed: int = 0
     known: Mapping[int, Fit] = field(default_factory=dict)  # first fits made already, by how many of the order are gone
 
-    def at(self, by: str, causes: np.ndarray) -> CurvePoint:
-        first = [self.known[len(causes)]] if len(causes) in self.known else []
-        return CurvePoint(by, len(causes), (*first, *(self.fit(causes, i) for i in range(len(first), self.refits))))
+    def at(self, by: str, causes: np.ndarray, fits: Sequence[Fit] = ()) -> CurvePoint:
+        """As many fits as there should be, with those that were made already."""
+        if not fits and len(causes) in self.known:
+            fits = [self.known[len(causes)]]
+        return CurvePoint(by, len(causes), (*fits, *(self.fit(causes, i) for i in range(len(fits), self.refits))))
 
     def fit(self, causes: np.ndarray, number: int) -> Fit:
         return self.seen(self.treat(causes, number))
@@ -118,7 +118,7 @@ class Curve:
         return self.at(NOTHING, self.order[:0])
 
     def causes(
-        self, sizes: Sequence[int], good: Callable[[CurvePoint, Sequence[CurvePoint]], bool]
+        self, sizes: Sequence[int], good: Callable[[CurvePoint, Sequence[CurvePoint]], bool], patience: int
     ) -> list[CurvePoint]:
         """From the smallest size up, until several in a row are no good beside those before them."""
         points: list[CurvePoint] = []
@@ -126,7 +126,7 @@ class Curve:
         for k in sizes:
             points.append(self.at(CAUSES, self.order[:k]))
             bad = 0 if good(points[-1], points) else bad + 1
-            if bad == PATIENCE:
+            if bad == patience:
                 break
         return points
 
@@ -153,9 +153,9 @@ def with_outcomes(points: Sequence[CurvePoint], sets: Sets, *, query: bool = Fal
     return [replace(p, fits=tuple(judge(f) for f in p.fits)) for p in points]
 
 
-def sizes(n: int, most: int) -> list[int]:
+def sizes(shares: Sequence[float], n: int, most: int) -> list[int]:
     """Counts to try: shares of D, no more than have a positive score."""
-    return sorted({min(max(1, round(s * n)), most) for s in SHARES if most > 0})
+    return sorted({min(max(1, round(s * n)), most) for s in shares if most > 0})
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from amends.algorithm.selection import fraction, positive, top
-from amends.committee.decide import FEW, Heard, decide
+from amends.committee.decide import Heard, decide
 from amends.data.splits import split
 from amends.editors import PATIENCE, Editor, HeldOut, Watch, follow
 from amends.editors.tangent import Linearised
 from amends.errors import BadInput, NonFinite
 from amends.evidence.factor import Factor
-from amends.evidence.params import LARGE, Params, count, flatten, plus
+from amends.evidence.params import Params, flatten, large, plus
 from amends.evidence.prepare import entry, needed, prepare, whole
 from amends.methods import BY_NAME, Default, Method, Scorer
 from amends.methods import scores as scores_from_elsewhere
@@ -230,10 +230,10 @@ class Scored(NamedTuple):
 def _by_default(
     default: Default, train: Factor, failures: Factor, remaining: Factor | None, seed: int, progress: Progress
 ) -> Scored:
-    members = default.identifying(
-        remaining is not None and len(remaining) >= FEW, count(train.network.params) >= LARGE
-    )  # fmt: skip
-    made = decide(members, train, failures, remaining, seed, progress)
+    settings = default.settings_for(large(train.network.params)).identifying
+    held = remaining is not None and len(remaining) >= settings.trials.few
+    members = default.identifying(held, large(train.network.params))
+    made = decide(members, train, failures, remaining, seed, progress, settings)
     return Scored(made.scores, made.raw, made.start, made.edited, made.heard, made.unseen)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from amends.algorithm.selection import fraction, indices, top
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
-from amends.evidence.params import LARGE, count
+from amends.evidence.params import large
 from amends.methods import Default, Method
 
 
@@ -38,6 +38,7 @@ class Options:
     floor: float | None = None
     broken_costs: float = 1.0
     seed: int = 0
+    budget: str | float = "default"
     least: Mapping[str, float | None] = field(default_factory=dict)
     anyway: bool = False  # go on where the setup looks broken
     whole: bool = False  # failures and right examples are all of one evaluation set
@@ -95,13 +96,12 @@ def removal(remove: Any, size: int, names: np.ndarray | None = None) -> int | np
     )
 
 
-def treatment(given: Any, learn: bool | None, seed: int, examples: int) -> tuple[Method, bool | None]:
+def treatment(given: Any, learn: bool | None, seed: int, train: Factor) -> tuple[Method, bool | None]:
     """The treatment that only forgets, with which the curve is drawn, and whether to learn from the query
     once that is done: yes, no, or None for only if what worked still works."""
-    ours = given is None or isinstance(given, Default)
-    method = given
-    if given is None or isinstance(given, Default):
-        method = (given or Default()).treating(seed, examples)
+    ours, method = isinstance(given, Default), given
+    if isinstance(given, Default):
+        method = given.treating(seed, len(train), large(train.network.params))
     if not isinstance(method, Method):
         raise BadInput(
             f"treat_with is {given!r}; it does not treat; pass a method that does, for example amends.methods.newton()"
@@ -114,9 +114,9 @@ def treatment(given: Any, learn: bool | None, seed: int, examples: int) -> tuple
 
 def alternatives(given: Any, seed: int, train: Factor) -> tuple[Method, ...]:
     """What our own treatment is chosen from beside the usual one."""
-    if not (given is None or isinstance(given, Default)):
+    if not isinstance(given, Default):
         return ()
-    return (given or Default()).otherwise(seed, len(train), count(train.network.params) >= LARGE)
+    return given.otherwise(seed, len(train), large(train.network.params))
 
 
 def alike(a: Factor, b: Factor) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from amends.algorithm.budget import within
 from amends.algorithm.decisions import corrected, new_labels
 from amends.algorithm.identify import Identified
 from amends.algorithm.options import Options, alike, alternatives, removal, treatment
@@ -15,8 +16,9 @@ from amends.algorithm.setup import Setup, setup_of
 from amends.algorithm.split import Groups, Split, split_of
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
-from amends.evidence.params import Params
+from amends.evidence.params import Params, large
 from amends.evidence.prepare import whole
+from amends.methods import Default
 from amends.progress import Progress
 
 
@@ -40,16 +42,19 @@ class Problem:
             raise BadInput(
                 "remove holds positions; several groups are repaired in turn; repair one group, or pass a count"
             )
-        method, learning = treatment(asked.treat_with, asked.learn, seed, len(train))
+        budget = within(asked.budget, given)
+        ours = Default(budget)
+        identify_with, treat_with = (ours if w is None else w for w in (asked.identify_with, asked.treat_with))
+        method, learning = treatment(treat_with, asked.learn, seed, train)
         if learning and not alike(train, given["failures"]):
             raise BadInput(
                 "labels of train and of the failures are of two kinds; learn is True; pass one kind, or learn=False"
             )
         labels = new_labels(asked.remove, train)
-        method, *others = (corrected(m, labels, train) for m in (method, *alternatives(asked.treat_with, seed, train)))
+        method, *others = (corrected(m, labels, train) for m in (method, *alternatives(treat_with, seed, train)))
         plan = Plan(
-            asked.identify_with, method, learning, remove, asked.floor, float(asked.broken_costs), seed,
-            tuple(others), asked.least,
+            identify_with, method, learning, remove, asked.floor, float(asked.broken_costs), seed, tuple(others),
+            asked.least, ours.settings_for(large(train.network.params)), budget,
         )  # fmt: skip
         setup = setup_of(given, split, learning, asked.whole).check(asked.anyway)
         return cls(given, split, tuple(parts), plan, setup)

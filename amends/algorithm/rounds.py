@@ -32,6 +32,7 @@ from amends.evidence.params import Params
 from amends.methods import Method
 from amends.nearness.neighbours import votes
 from amends.progress import Progress
+from amends.settings import DEFAULT, Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,6 +122,8 @@ class Plan:
     seed: int
     alternatives: tuple[Method, ...] = ()  # treatments to choose from beside `method`
     kept: Mapping[str, float | None] = field(default_factory=dict)  # sets to keep, and the accuracy each must end with
+    settings: Settings = DEFAULT
+    budget: str = "default"
 
     def search(self, given: dict[str, Factor], part: Split, shown: Progress, known: Identified | None) -> Search:
         """The first half: scores from the query alone, or those that are `known`. What judges stays unread."""
@@ -139,7 +142,7 @@ class Plan:
         chooser = Chooser(
             search.influence, part.guarding(given), tuple(given[name] for name in self.kept), self.kept, self.method,
             self.learning, objective, self.floor, self.seed, shown, gone_in(before), picked, self.alternatives,
-            earlier,
+            earlier, settings=self.settings,
         )  # fmt: skip
         choice = chooser(number)
 

@@ -11,7 +11,7 @@ from torch import nn
 from amends.algorithm.decisions import corrected, new_labels
 from amends.algorithm.identify import held_out
 from amends.algorithm.selection import indices
-from amends.editors import PATIENCE, Editor, Guard, Right, Watch, finer, follow, open_ended
+from amends.editors import PATIENCE, Adam, Editor, Guard, Mode, Right, Watch, finer, follow, open_ended
 from amends.errors import BadInput, NonFinite
 from amends.evidence.factor import Factor
 from amends.evidence.network import Averaged
@@ -29,6 +29,20 @@ def again(method: Method, number: int) -> Method:
     """The same treatment with other random numbers; the very same where it has none."""
     editor = _reseeded(method.editor, number) if number and is_dataclass(method.editor) else method.editor
     return method if editor is method.editor else method._replace(editor=editor)
+
+
+def shortened(method: Method, share: float) -> Method:
+    """The same treatment in fewer passes over D; the very same where it does not count them."""
+    editor = method.editor
+    climb = getattr(editor, "climb", None)
+    if not isinstance(editor, Mode) or not isinstance(climb, Adam):
+        return method
+    epochs = min(climb.epochs, max(1.0, share * climb.epochs))
+    return (
+        method
+        if epochs == climb.epochs
+        else method._replace(editor=replace(editor, climb=replace(climb, epochs=epochs)))
+    )
 
 
 def _reseeded(part: Any, number: int) -> Any:

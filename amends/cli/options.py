@@ -13,7 +13,7 @@ import click
 from amends.config.keys import REPAIR, Key
 from amends.errors import visible
 
-SEARCHING = ("method", "solver", "holdout", "group_by", "group", "anyway", "seed", "device", "batch_size")
+SEARCHING = ("method", "solver", "holdout", "group_by", "group", "anyway", "budget", "seed", "device", "batch_size")
 TREATING = ("treat", "learn", "relabel", "floor", "broken_costs", "require")
 HOW_MANY = ("top", "fraction")
 FLAGS = ("relabel", "anyway")  # that are only ever switched on

@@ -16,14 +16,11 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from torch import Tensor
 
-from amends.data.examples import Inputs
+from amends.committee.known import Known
 from amends.errors import NonFinite
-from amends.evaluation.predictions import class_targets, right
-from amends.evidence.factor import Factor
+from amends.evaluation.predictions import class_targets
 from amends.likelihoods import Categorical
-
-BESIDE = 50.0  # right labels of all classes that stand beside those of one, which may be too few to reach high
-BELIEVED = 1.0  # standard errors from which one mean may be above another; from twice as many it is
+from amends.settings import DEFAULT, RightScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +48,25 @@ class RightLabels:
     right: np.ndarray
     failing: float
     missing: Mapping[int, float] = field(default_factory=dict)  # of every class, should it have no failure
+    settings: RightScores = DEFAULT.identifying.right
 
     @classmethod
-    def of(cls, train: Factor, failures: Factor, right_ones: Factor) -> RightLabels:
+    def of(
+        cls,
+        train: Known,
+        failures: Known,
+        right_ones: Known,
+        settings: RightScores = DEFAULT.identifying.right,
+    ) -> RightLabels:
         kinds, failed_kinds, right_kinds = _kinds(train, failures, right_ones)
-        failed = ~right(train, train.network.params)
-        failing = _failing(train, failures, right_ones, float(failed.mean()))
+        failed = ~train.each(train.data.network.likelihood.right).astype(bool)
+        failing = _failing(train, failures, right_ones, float(failed.mean()), settings.errors)
         missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in np.unique(kinds).tolist()}
-        return cls(kinds, failed_kinds, right_kinds, failing, missing)
+        return cls(kinds, failed_kinds, right_kinds, failing, missing, settings)
+
+    def __getitem__(self, positions: np.ndarray) -> RightLabels:
+        """Those of a part of D."""
+        return replace(self, train=self.train[positions])
 
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:
         """Those of the failures and of the right examples alone."""
@@ -73,12 +81,12 @@ class RightLabels:
                    for s, share in zip(known, (self.failing, 1 - self.failing), strict=True)]  # fmt: skip
         missing = {kind: share for kind, share in self.missing.items() if kind not in self.failures}
         return _apart(scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
-                      np.concatenate(weights), missing)  # fmt: skip
+                      np.concatenate(weights), missing, self.settings.lean)  # fmt: skip
 
 
 def _apart(
     scores: np.ndarray, kinds: np.ndarray, known: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray,
-    missing: Mapping[int, float],
+    missing: Mapping[int, float], lean: float,
 ) -> Apart:  # fmt: skip
     everywhere = _reach(scores, known, weights)
     share = variance = 0.0
@@ -88,7 +96,7 @@ def _apart(
         own = weights[there]
         count = own.sum() ** 2 / (own**2).sum() if own.any() else 0.0  # as many of equal weight say as much
         alone = _reach(scores[here], known[there], own)
-        usual = np.maximum(alone, (count * alone + BESIDE * everywhere[here]) / (count + BESIDE))
+        usual = np.maximum(alone, (count * alone + lean * everywhere[here]) / (count + lean))
         usual = usual + missing.get(int(kind), 0.0) * (1 - usual)
         few = 1 / max(1.0, count)
         error = np.sqrt(np.maximum(usual * (1 - usual), few) * (few + 1 / here.sum()))
@@ -119,14 +127,14 @@ def _reach(at: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarra
     return above[np.searchsorted(values[order], at)] / (above[0] or 1.0)
 
 
-def _kinds(*sets: Factor) -> list[np.ndarray]:
+def _kinds(*sets: Known) -> list[np.ndarray]:
     """The class of each; all are of one kind where some have no class, or a sequence of them."""
-    if all(class_targets(data) and data.examples.y.ndim == 1 for data in sets):
-        return [data.examples.y.cpu().numpy() for data in sets]
-    return [np.zeros(len(data), dtype=int) for data in sets]
+    if all(class_targets(known.data) and known.data.examples.y.ndim == 1 for known in sets):
+        return [known.data.examples.y.cpu().numpy() for known in sets]
+    return [np.zeros(len(known), dtype=int) for known in sets]
 
 
-def _failing(train: Factor, failures: Factor, right_ones: Factor, disagreeing: float) -> float:
+def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: float, errors: float) -> float:
     """The share of D the model would fail were its labels right.
 
     At most as much as it is `disagreeing` with D. Mostly less: it is not as sure of what it fails, and how sure it
@@ -134,7 +142,7 @@ def _failing(train: Factor, failures: Factor, right_ones: Factor, disagreeing: f
     confidence is between theirs. Where the model is as sure of D as of right ones it has fitted D, the
     confidences say nothing, and every disagreement is taken for a failure.
     """
-    if not isinstance(train.network.likelihood.family, Categorical):
+    if not isinstance(train.data.network.likelihood.family, Categorical):
         return disagreeing
     mean, error = zip(*(_mean(_confidence(data)) for data in (train, failures, right_ones)), strict=True)
     less, gap = mean[2] - mean[0], mean[2] - mean[1]
@@ -142,17 +150,13 @@ def _failing(train: Factor, failures: Factor, right_ones: Factor, disagreeing: f
         return disagreeing
     with np.errstate(divide="ignore"):  # where all are as sure as each other there is no error
         apart = min(less / np.hypot(error[2], error[0]), gap / np.hypot(error[2], error[1]))
-    believed = float(np.clip(apart / BELIEVED - 1, 0, 1))
+    believed = float(np.clip(apart / errors - 1, 0, 1))
     return believed * min(less / gap, disagreeing) + (1 - believed) * disagreeing
 
 
-def _confidence(data: Factor) -> np.ndarray:
-    network = data.network
-
-    def of(x: Inputs, _: Tensor) -> Tensor:
-        return network.likelihood.belief(network.outputs(network.params, x)).amax(-1)
-
-    return data.map(of).double().cpu().numpy()
+def _confidence(known: Known) -> np.ndarray:
+    likelihood = known.data.network.likelihood
+    return known.each(lambda outputs, _: likelihood.belief(outputs).amax(-1)).astype(np.float64)
 
 
 def _mean(values: np.ndarray) -> tuple[float, float]:

@@ -1,18 +1,20 @@
-"""Several ways to score D at once, each heard by how much of D it sets apart from right labels.
+"""Several ways to score D at once, each weighed by how much of D it sets apart from right labels.
 
 No single edit finds the causes in every model, and where the model has not fitted its wrong labels their
 loss alone may tell them. The failures an edit was not shown, and the right examples it did not hold,
 say how high a right label scores; the member that puts most of D above that has found the most
-(`amends.committee.apart`), and harm counts by how sure those heard are that what scores as high is wrong. Where none
-puts any, or there are no right examples, an edit is heard by how well it does on what it was not shown: the
+(`amends.committee.apart`), and harm counts by how sure its members are that what scores as high is wrong. Where none
+puts any, or there are no right examples, an edit is weighed by how well it does on what it was not shown: the
 failures it repairs and the right examples it leaves alone count the same, so a shift of the output bias,
 which fixes one side by breaking the other, gains nothing.
+
+Read `decide`: try, weigh, combine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,24 +22,21 @@ import torch
 from torch import Tensor
 
 from amends.committee.apart import RightLabels
-from amends.committee.trying import trial, without_edit
-from amends.committee.weighing import counted, joined, replicated, sure, weights_of
+from amends.committee.known import Known
+from amends.committee.trying import Evidence, Trial, edited, on_all, trial, without_edit
+from amends.committee.weighing import confidence, counted, joined, replicated, weights_of
 from amends.data.splits import some
-from amends.editors import follow
+from amends.editors.tangent import Linearised
 from amends.errors import AmendsError
-from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
-from amends.evidence.params import LARGE, count
+from amends.evidence.params import plus, scaled
 from amends.likelihoods import Weighted
 from amends.methods import Method, Scorer
-from amends.posteriors import Posterior
+from amends.posteriors import Point, Posterior
 from amends.progress import Progress
+from amends.settings import DEFAULT, Identifying
 
-MOST = 1000  # right examples an edit is held by, and judged on, while choosing
-SHOWN = 2000  # failures it is shown while choosing; four times as many in the end
-LESS = 4  # a large model makes do with this many times fewer of both
-ENOUGH = 20  # right examples from which they say what a right label looks like
-FEW = 4  # with fewer right examples none is held: they only judge
+SETTINGS = DEFAULT.identifying
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Heard:
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """The scores of D; of the edit heard most its r̃, its posterior and its end; and, for every failure,
+    """The scores of D; of the edit that counts most its r̃, its posterior and its end; and, for every failure,
     the probability of its own label under edits that were not shown it."""
 
     scores: Tensor
@@ -68,6 +67,18 @@ class Decision:
     unseen: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Every member that could be tried, and why the others could not."""
+
+    trials: dict[str, Trial]
+    refused: dict[str, Exception]
+
+    @property
+    def edits(self) -> dict[str, Trial]:
+        return {name: t for name, t in self.trials.items() if t.ends}
+
+
 def decide(
     members: Mapping[str, Method | Scorer],
     train: Factor,
@@ -75,68 +86,96 @@ def decide(
     remaining: Factor | None,
     seed: int,
     progress: Progress,
+    settings: Identifying = SETTINGS,
 ) -> Decision:
-    """Try every member on halves, weigh them, and let those that are heard edit with all of the failures."""
-    less = LESS if count(train.network.params) >= LARGE else 1
-    held, judges = _right_ones(train, remaining, seed, 2 * MOST // less)
-    known = held is not None and len(judges) >= ENOUGH and not isinstance(train.network.likelihood, Weighted)
-    labels = RightLabels.of(train, failures, judges) if known else None  # weights of D alone would tell it apart
-    trials, refused = {}, {}
+    """Try every member on halves, weigh them, and combine the scores of those that count."""
+    given = _evidence(train, failures, remaining, seed, settings)
+    tried = _try(members, given, progress, settings)
+    if not tried.edits:
+        raise next(iter(tried.refused.values()))
+    counting = _counting(tried.trials, settings) | _counting(tried.edits, settings)
+    for name in counting:
+        tried.trials[name] = _scored(members[name], tried.trials[name], given, progress, settings)
+    weights, own = weights_of(tried.trials, settings.weights), weights_of(tried.edits, settings.weights)
+    scores = _combined(tried, {n: w for n, w in weights.items() if n in counting}, own, settings)
+    q, after = _middle(tried.edits[max(own, key=lambda name: own[name])])
+    raw = q.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
+    known = given.labels is not None
+    heard = [
+        Heard(name, t.found if known else None, t.balanced if t.ends else None, weights.get(name, 0.0))
+        for name, t in tried.trials.items()
+    ]
+    heard += [Heard(name, None, None, 0.0, str(e)) for name, e in tried.refused.items()]
+    unseen = sum((own[name] * t.failures for name, t in tried.edits.items()), np.zeros(len(failures)))
+    return Decision(scores, raw, q, after, tuple(heard), unseen)
+
+
+def _evidence(train: Factor, failures: Factor, remaining: Factor | None, seed: int, settings: Identifying) -> Evidence:
+    """Without `remaining`, what the model gets right of D judges, and nothing holds an edit."""
+    trials, d, rng = settings.trials, Known.of(train), np.random.default_rng([seed, 11])
+    held, at = None, np.sort(some(np.arange(len(train)), trials.sample, seed))
+    if remaining is not None and len(remaining) >= trials.few:
+        held = remaining[np.sort(rng.permutation(len(remaining))[: trials.judges])]
+        judges = Known.of(held)
+    else:
+        ok = np.flatnonzero(d.each(train.network.likelihood.right))
+        judges = d[np.sort(rng.permutation(ok)[: trials.judges])]
+    shown, labels = Known.of(failures), None
+    weighted = isinstance(train.network.likelihood, Weighted)  # weights of D alone would tell it apart
+    if held is not None and len(judges) >= trials.enough and not weighted:
+        labels = RightLabels.of(d, shown, judges, settings.right)
+    return Evidence(d, at, shown, held, judges, labels, seed)
+
+
+def _try(members: Mapping[str, Method | Scorer], given: Evidence, progress: Progress, settings: Identifying) -> Tried:
+    tried = Tried({}, {})
     for name, member in members.items():
         counter = progress.counter(f"trying {name}")
         try:
-            if isinstance(member, Method):
-                trials[name] = trial(member, train, failures, held, judges, labels, seed, counter, SHOWN // less)
-            else:
-                trials[name] = without_edit(member, train, failures, judges, labels, seed)
+            edit = isinstance(member, Method)
+            tried.trials[name] = trial(member, given, settings.trials, counter) if edit else without_edit(member, given)
         except (AmendsError, torch.OutOfMemoryError) as e:
-            refused[name] = e
-    edits = {name: t for name, t in trials.items() if isinstance(members[name], Method)}
-    if not edits:
-        raise next(iter(refused.values()))
-    own = weights_of(edits)
-    inserted = failures[some(np.arange(len(failures)), 4 * SHOWN // less, seed)]
-    parts = {name: trials[name].scores[0] for name in trials if name not in edits}
-    made: dict[str, tuple[Posterior, Posterior]] = {}
-    for name in sorted(edits, key=lambda name: -own[name]):  # the first says where the model would go, heard or not
-        if made and not weights_of({n: t for n, t in trials.items() if n not in refused})[name]:
-            continue
-        method: Any = members[name]
-        counter = progress.counter(f"inserting the failures with {name}")
-        try:
-            q = method.remember(train, held)
-            after = follow(method.editor(q, method.evidence(train, inserted)), None, progress=counter)
-            parts[name] = replicated((method.score(q, after, train), *trials[name].scores))
-            made[name] = q, after
-        except (AmendsError, torch.OutOfMemoryError) as e:
-            refused[name] = e
-    if not made:
-        raise next(iter(refused.values()))
-    weights = weights_of({name: trials[name] for name in parts})
-    own = weights_of({name: t for name, t in edits.items() if name not in refused})
-    harm = joined([(own[name], parts[name]) for name in made])
-    told = max(edits[name].found for name, weight in own.items() if weight)
-    parts = {name: part if name in made else part * counted(trials[name], told, harm) for name, part in parts.items()}
-    scores = joined([(weight, parts[name]) for name, weight in weights.items() if weight])
-    scores = scores * sure([(weight, trials[name]) for name, weight in weights.items() if weight], scores)
-    scores = torch.where(scores > 0, scores, harm.clamp(max=0))
-    q, edited = made[next(iter(made))]
-    raw = q.rows(train.per_example).mean(0) - edited.rows(train.per_example).mean(0)
-    heard = [
-        Heard(name, t.found if known else None, t.balanced if name in edits else None, weights.get(name, 0.0))
-        for name, t in trials.items() if name not in refused
-    ]  # fmt: skip
-    heard += [Heard(name, None, None, 0.0, str(e)) for name, e in refused.items()]
-    unseen = sum((own[name] * edits[name].failures for name in own), np.zeros(len(failures)))
-    return Decision(scores, raw, q, edited, tuple(heard), unseen)
+            tried.refused[name] = e
+    return tried
 
 
-def _right_ones(train: Factor, remaining: Factor | None, seed: int, most: int) -> tuple[Factor | None, Factor]:
-    """Those that hold an edit, if there are any to spare; those that judge it. Without `remaining`, what
-    the model gets right of D judges."""
-    rng = np.random.default_rng([seed, 11])
-    if remaining is not None and len(remaining) >= FEW:
-        chosen = remaining[np.sort(rng.permutation(len(remaining))[:most])]
-        return chosen, chosen
-    ok = np.flatnonzero(right(train, train.network.params))
-    return None, train[np.sort(rng.permutation(ok)[:most])]
+def _counting(trials: Mapping[str, Trial], settings: Identifying) -> set[str]:
+    return {name for name, weight in weights_of(trials, settings.weights).items() if weight}
+
+
+def _scored(member: Method | Scorer, tried: Trial, given: Evidence, progress: Progress, settings: Identifying) -> Trial:
+    """A member that counts, with its scores of all of D; where that is asked for, also of an edit that is shown all
+    of the failures."""
+    made = on_all(member, tried, given)
+    if not settings.trials.whole or not isinstance(member, Method):
+        return made
+    every = some(np.arange(len(given.failures)), 4 * settings.trials.shown, given.seed)
+    q, after = edited(member, given, given.held, every, progress.counter("inserting all failures"))
+    return replace(made, scores=(*made.scores, given.train.scores(member, q, after)), ends=((q, after),))
+
+
+def _combined(tried: Tried, weights: Mapping[str, float], own: Mapping[str, float], settings: Identifying) -> Tensor:
+    """Harm as members find it, each by its weight, times how sure they are that labels are wrong that score as high."""
+    trials = tried.trials
+    parts = {name: replicated(trials[name].scores, settings.scores) if trials[name].ends else trials[name].scores[0]
+             for name in weights}  # fmt: skip
+    harm = joined([(own[name], parts[name]) for name in weights if own.get(name)])
+    told = max(trials[name].found for name, weight in own.items() if weight)
+    for name in parts.keys() - tried.edits.keys():
+        parts[name] = parts[name] * counted(trials[name], told, harm, settings.weights)
+    counting = [(weight, name) for name, weight in weights.items() if weight]
+    scores = joined([(weight, parts[name]) for weight, name in counting])
+    sure = confidence([(weight, trials[name]) for weight, name in counting], scores, settings.weights, settings.scores)
+    scores = scores * sure
+    return torch.where(scores > 0, scores, harm.clamp(max=0))
+
+
+def _middle(tried: Trial) -> tuple[Posterior, Posterior]:
+    """Before the edits, and halfway between where they ended."""
+    q, after = tried.ends[0]
+    if len(tried.ends) == 1:
+        return q, after
+    other = tried.ends[1][1]
+    if isinstance(after, Linearised) and isinstance(other, Linearised):
+        return q, Linearised(after.origin, scaled(plus(after.direction, other.direction), 0.5))
+    return q, Point(scaled(plus(after.mean, other.mean), 0.5))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from torch import Tensor
 
 from amends.committee.apart import Apart, RightLabels
+from amends.committee.known import Known
 from amends.data.splits import halves, some
 from amends.editors import follow
 from amends.editors.tangent import Linearised
@@ -18,19 +20,45 @@ from amends.evidence.factor import Factor
 from amends.likelihoods import Likelihood, probability
 from amends.methods import Method, Scorer
 from amends.posteriors import Posterior
+from amends.settings import Trials
 
 SIZES = tuple(2.0**k for k in range(-3, 6))  # how far along a tangent, in mean changes of an output by one
 
 
 @dataclass(frozen=True, eq=False)
+class Evidence:
+    """What members are tried with: D and a sample of it, the failures, the right examples that hold an edit and those
+    that judge it, and what is known of right labels, if they say."""
+
+    train: Known
+    at: np.ndarray  # positions of the sample
+    failures: Known
+    held: Factor | None
+    judges: Known
+    labels: RightLabels | None
+    seed: int
+
+    @cached_property
+    def sample(self) -> Known:
+        return self.train if len(self.at) == len(self.train) else self.train[self.at]
+
+    def both_ways(self) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], ...]]:
+        """Halves to show and to look at, of failures and of right examples; then they change places."""
+        sets = (self.failures.data, self.judges.data)
+        return zip(*(halves(groups(data), self.seed) for data in sets), strict=True)
+
+
+@dataclass(frozen=True, eq=False)
 class Trial:
-    """Probabilities an edit gives to the labels it was not shown; how a member scores D, edits shown each half;
-    and what that sets apart from right labels, if they say."""
+    """Probabilities an edit gives to the labels it was not shown; where the edits ended that were shown each half; how
+    they score the sample of D; and what that sets apart from right labels, if they say."""
 
     failures: np.ndarray
     right: np.ndarray
     scores: tuple[Tensor, ...] = ()
     apart: Apart | None = None
+    ends: tuple[tuple[Posterior, Posterior], ...] = ()  # before and after each edit
+    known: tuple[tuple[np.ndarray, np.ndarray, Tensor, Tensor], ...] = ()  # which right labels judge, and their scores
 
     @property
     def found(self) -> float:
@@ -50,75 +78,82 @@ class Trial:
         return float(self.failures.std()) / 2 / len(self.failures) ** 0.5
 
 
-def trial(
-    method: Method,
-    train: Factor,
-    failures: Factor,
-    held: Factor | None,
-    judges: Factor,
-    labels: RightLabels | None,
-    seed: int,
-    counter: Callable[[int], None],
-    most: int,
-) -> Trial:
-    on_failures, on_right, scores, parts = np.zeros(len(failures)), np.zeros(len(judges)), [], []
-    for (shown, unseen), (holding, judging) in _both_ways(failures, judges, seed):
-        q = method.remember(train, None if held is None else held[holding])
-        evidence = method.evidence(train, failures[some(shown, most, seed)])
-        after = follow(method.editor(q, evidence), None, progress=counter)
-        here = _probabilities(q, after, failures[unseen], judges[judging])
+def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[int], None]) -> Trial:
+    on_failures, on_right = np.zeros(len(given.failures)), np.zeros(len(given.judges))
+    scores, parts, ends, known = [], [], [], []
+    for (shown, unseen), (holding, judging) in given.both_ways():
+        held = None if given.held is None else given.held[some(holding, settings.held, given.seed)]
+        q, after = edited(method, given, held, some(shown, settings.shown, given.seed), counter)
+        failures, judges = given.failures[unseen], given.judges[judging]
+        here = _probabilities(q, after, failures, judges)
         on_failures[unseen], on_right[judging] = here.failures, here.right
-        scores.append(method.score(q, after, train))
-        if labels is not None:
-            known = (method.score(q, after, data) for data in (failures[unseen], judges[judging]))
-            parts.append(labels.among(unseen, judging).apart(scores[-1], *known))
-    return Trial(on_failures, on_right, tuple(scores), Apart.mean(parts) if parts else None)
+        scores.append(given.sample.scores(method, q, after))
+        ends.append((q, after))
+        if given.labels is not None:
+            known.append((unseen, judging, *(data.scores(method, q, after) for data in (failures, judges))))
+            parts.append(_apart(given.labels[given.at], known[-1], scores[-1]))
+    return Trial(on_failures, on_right, tuple(scores), Apart.mean(parts) if parts else None, tuple(ends), tuple(known))
 
 
-def without_edit(
-    scorer: Scorer, train: Factor, failures: Factor, judges: Factor, labels: RightLabels | None, seed: int
-) -> Trial:
+def on_all(member: Method | Scorer, tried: Trial, given: Evidence) -> Trial:
+    """The same trial, with the scores of all of D."""
+    if len(given.sample) == len(given.train):
+        return tried
+    if isinstance(member, Method):
+        scores = tuple(given.train.scores(member, q, after) for q, after in tried.ends)
+    else:
+        scores = (member(given.train.data, given.failures.data),)
+    parts = [] if given.labels is None else [
+        _apart(given.labels, known, scores[i % len(scores)]) for i, known in enumerate(tried.known)
+    ]  # fmt: skip
+    return replace(tried, scores=scores, apart=Apart.mean(parts) if parts else None)
+
+
+def _apart(labels: RightLabels, known: tuple[np.ndarray, np.ndarray, Tensor, Tensor], scores: Tensor) -> Apart:
+    unseen, judging, of_failures, of_right = known
+    return labels.among(unseen, judging).apart(scores, of_failures, of_right)
+
+
+def edited(
+    method: Method, given: Evidence, held: Factor | None, shown: np.ndarray, counter: Callable[[int], None]
+) -> tuple[Posterior, Posterior]:
+    """What is remembered, and where it ends once these failures are inserted."""
+    train = given.train.data
+    q = method.remember(train, held)
+    return q, follow(method.editor(q, method.evidence(train, given.failures.data[shown])), None, progress=counter)
+
+
+def without_edit(scorer: Scorer, given: Evidence) -> Trial:
     """Judged by halves as edits are: more known labels would let it find more."""
-    scores, apart = scorer(train, failures), None
-    if labels is not None:
-        of_failures, of_right = (scorer(data, failures) for data in (failures, judges))
-        apart = Apart.mean([
-            labels.among(unseen, judging).apart(scores, of_failures[unseen], of_right[judging])
-            for (_, unseen), (_, judging) in _both_ways(failures, judges, seed)
-        ])  # fmt: skip
-    return Trial(np.zeros(0), np.zeros(0), (scores,), apart)
+    failures = given.failures.data
+    scores = scorer(given.sample.data, failures)
+    if given.labels is None:
+        return Trial(np.zeros(0), np.zeros(0), (scores,))
+    of_failures, of_right = (scorer(data, failures) for data in (failures, given.judges.data))
+    known = tuple((unseen, judging, of_failures[unseen], of_right[judging])
+                  for (_, unseen), (_, judging) in given.both_ways())  # fmt: skip
+    apart = Apart.mean([_apart(given.labels[given.at], part, scores) for part in known])
+    return Trial(np.zeros(0), np.zeros(0), (scores,), apart, known=known)
 
 
-def _both_ways(failures: Factor, judges: Factor, seed: int) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], ...]]:
-    """Halves to show and to look at, of failures and of right examples; then they change places."""
-    return zip(halves(groups(failures), seed), halves(groups(judges), seed), strict=True)
-
-
-def _probabilities(q: Posterior, after: Posterior, failures: Factor, judges: Factor) -> Trial:
+def _probabilities(q: Posterior, after: Posterior, failures: Known, judges: Known) -> Trial:
     """Of the labels, under the edited model; along a tangent, as far as it does most good."""
     sizes = (1.0,)
     if isinstance(after, Linearised):
-        lengths = [(float(move.abs().double().sum()), move.numel()) for _, _, move in _moves(q, after, failures)]
+        lengths = [(float(move.abs().double().sum()), move.numel()) for _, _, move in failures.moves(q, after)]
         unit = sum(total for total, _ in lengths) / max(1, sum(n for _, n in lengths)) or 1.0
         sizes = tuple(size / unit for size in SIZES)
     pairs = zip(*(_shares(q, after, data, sizes) for data in (failures, judges)), strict=True)
     return max((Trial(*pair) for pair in pairs), key=lambda trial: trial.balanced)
 
 
-def _shares(q: Posterior, after: Posterior, data: Factor, sizes: tuple[float, ...]) -> list[np.ndarray]:
+def _shares(q: Posterior, after: Posterior, data: Known, sizes: tuple[float, ...]) -> list[np.ndarray]:
     """The probability of every target, for each size of the edit."""
     found: list[list[np.ndarray]] = [[np.zeros(0)] for _ in sizes]
-    for y, start, move in _moves(q, after, data):
+    for y, start, move in data.moves(q, after):
         for parts, size in zip(found, sizes, strict=True):
-            parts.append(_probability(data.network.likelihood, start + size * move, y))
+            parts.append(_probability(data.data.network.likelihood, start + size * move, y))
     return [np.concatenate(parts) for parts in found]
-
-
-def _moves(q: Posterior, after: Posterior, data: Factor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Targets, outputs and how far the edit moves them, one batch after the other."""
-    for _, x, y, _ in data.tiles():
-        start, end = (p.rows(lambda theta, x=x: data.network.outputs(theta, x)).mean(0) for p in (q, after))
-        yield y, start, end - start
 
 
 def _probability(likelihood: Likelihood, outputs: Tensor, y: Tensor) -> np.ndarray:

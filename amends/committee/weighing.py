@@ -9,34 +9,30 @@ import torch
 from torch import Tensor
 
 from amends.committee.trying import Trial
+from amends.settings import DEFAULT, Scores, Weights
 
-FOUND = 0.25  # who sets apart less than the best, by this share of it or by its noise, is heard 1/e as much
-SURE = 3.0  # times its noise that some member must set apart for that to count
-WITHIN = 0.03  # and who is so much worse on what it was not shown, or by the noise of the best, where that decides
-UNSURE = 0.1  # what harm counts that right labels may do as well; what they cannot, that and 1
-ROOT = 0.5  # power under which the harm found by edits of one member is averaged
-LEAST = 0.2  # beside the best; those heard less are not heard at all
+SCORES, WEIGHTS = DEFAULT.identifying.scores, DEFAULT.identifying.weights
 
 
-def replicated(edits: Sequence[Tensor]) -> Tensor:
+def replicated(edits: Sequence[Tensor], settings: Scores = SCORES) -> Tensor:
     """What one member finds, from several edits: harm that only some of the failures bear witness to is
     trusted less than harm that all do, so roots are averaged, not the harm itself."""
-    return joined([(1 / len(edits), scores) for scores in edits], ROOT)
+    return joined([(1 / len(edits), scores) for scores in edits], settings.root)
 
 
-def weights_of(trials: Mapping[str, Trial]) -> dict[str, float]:
+def weights_of(trials: Mapping[str, Trial], settings: Weights = WEIGHTS) -> dict[str, float]:
     """By what they found; by how edits do on what they were not shown, where that is no more than noise."""
-    best = _found(trials.values())
+    best = found_most(trials.values(), settings)
     if best:
         worth = {name: min(t.found, best.found) for name, t in trials.items()}
-        within = max(FOUND * best.found, best.noise)
+        within = max(settings.found * best.found, best.noise)
     else:
         worth = {name: t.balanced for name, t in trials.items() if len(t.failures)}
-        within = max(WITHIN, trials[max(worth, key=lambda name: worth[name])].spread)
+        within = max(settings.within, trials[max(worth, key=lambda name: worth[name])].spread)
     highest = max(worth.values())
     raw = {name: float(np.exp((value - highest) / within)) for name, value in worth.items()}
-    total = sum(w for w in raw.values() if w >= LEAST)
-    return {name: raw[name] / total if raw.get(name, 0.0) >= LEAST else 0.0 for name in trials}
+    total = sum(w for w in raw.values() if w >= settings.least)
+    return {name: raw[name] / total if raw.get(name, 0.0) >= settings.least else 0.0 for name in trials}
 
 
 def joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:
@@ -51,24 +47,26 @@ def joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:
     return torch.where(harm > 0, harm ** (1 / power), harmless)
 
 
-def counted(trial: Trial, told: float, harm: Tensor) -> Tensor:
+def counted(trial: Trial, told: float, harm: Tensor, settings: Weights = WEIGHTS) -> Tensor:
     """What counts of a score that no edit made: where edits find harm all of it, since a wrong label may be in
     nobody's way. The less is `told` apart by the edits than by the score itself, the less their word is worth,
     and the more counts elsewhere of what it is rather sure of than not."""
-    doubt = max(0.0, 1 - told / trial.found) if _found([trial]) else 0.0
+    doubt = max(0.0, 1 - told / trial.found) if found_most([trial], settings) else 0.0
     sure = torch.as_tensor(trial.apart.sure).to(harm) if trial.apart else 0 * harm
     return torch.where(harm > 0, 1.0, doubt * sure * (sure > 0.5))
 
 
-def sure(heard: Sequence[tuple[float, Trial]], like: Tensor) -> Tensor | float:
-    """How much the harm of each example counts: as much as those heard are sure that labels are wrong that score as
-    high in its class, where they have found any."""
-    if not _found(t for _, t in heard):
+def confidence(
+    counting: Sequence[tuple[float, Trial]], like: Tensor, weights: Weights = WEIGHTS, scores: Scores = SCORES
+) -> Tensor | float:
+    """How much the harm of each example counts: as much as those that count are sure that labels are wrong that score
+    as high in its class, where they have found any."""
+    if not found_most((t for _, t in counting), weights):
         return 1.0
-    sure = sum(weight * t.apart.sure for weight, t in heard if t.apart)
-    return torch.as_tensor(UNSURE + sure).to(like)
+    sure = sum(weight * t.apart.sure for weight, t in counting if t.apart)
+    return torch.as_tensor(scores.unsure + sure).to(like)
 
 
-def _found(trials: Iterable[Trial]) -> Trial | None:
+def found_most(trials: Iterable[Trial], settings: Weights = WEIGHTS) -> Trial | None:
     """That of the member that found most, of those that found more than noise."""
-    return max((t for t in trials if t.found > SURE * t.noise), key=lambda t: t.found, default=None)
+    return max((t for t in trials if t.found > settings.errors * t.noise), key=lambda t: t.found, default=None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amends.methods.table import SOLVERS, names
+from amends.settings import BUDGETS
 
 IDENTIFY, TREAT = names("identify"), names("treat")
 FORMATS = ("images", "csv", "parquet", "npz", "idx", "cifar10", "huggingface")
@@ -102,6 +103,11 @@ REPAIR = {
     "floor": Key("how far accuracy on remaining may fall at most; no limit when left out", (float,)),
     "broken_costs": Key("how many fixed examples a broken one costs; 1 is overall accuracy", (float,), default=1.0),
     "anyway": Key("go on where model and data do not seem to belong together", (bool,), default=False),
+    "budget": Key(
+        "how much the default may cost; a smaller one leaves out members, sizes and refits",
+        choices=BUDGETS,
+        default="default",
+    ),
     "seed": Key("random seed of splits and refits", (int,), default=0),
     "device": Key("where to compute, such as cuda; the device of the model when left out"),
     "batch_size": Key("examples computed at once; changes speed and memory, not the method", (int,), default=256),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from amends.settings import LARGE
+
 Params = dict[str, Tensor]
-LARGE = 5_000_000  # parameters; from here on, choices are made with fewer passes over the data
 
 
 def plus(a: Params, b: Params, scale: float = 1.0) -> Params:
@@ -40,3 +41,8 @@ def unflatten(vector: Tensor, like: Params) -> Params:
 
 def count(a: Params) -> int:
     return sum(v.numel() for v in a.values())
+
+
+def large(a: Params) -> bool:
+    """Whether the default spares passes over the data."""
+    return count(a) >= LARGE

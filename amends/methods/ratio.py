@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from amends.curvature.kinds import slope
-from amends.data.examples import Inputs
 from amends.errors import NonFinite, NotConverged
 from amends.evidence.factor import Factor
 from amends.posteriors import Posterior
@@ -20,7 +19,7 @@ def first_order(before: Posterior, after: Posterior, train: Factor) -> Tensor:
     return before.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
 
 
-def label_part(before: Posterior, after: Posterior, train: Factor) -> Tensor:
+def label_part(before: Posterior, after: Posterior, train: Factor, outputs: Tensor | None = None) -> Tensor:
     """What of r̃(z) the label of z is to blame for: −∇log p(z|f) · (f₊ − f), f the model's outputs.
 
     For the families here exactly r̃(z) = this + KL(p̂(·|x) ‖ p₊(·|x)). The second summand does not
@@ -28,16 +27,16 @@ def label_part(before: Posterior, after: Posterior, train: Factor) -> Tensor:
     What is left is r̃(z) less its mean over labels drawn from the model itself; it is the first
     order of what leaving z out would do to the failures, with the edit's own finite step in place
     of an inverse curvature. An example the model expected has no gradient and no part in it.
+    `outputs` are f where they are known.
     """
-    network = train.network
-
-    def of(x: Inputs, y: Tensor) -> Tensor:
-        old, new = (q.rows(lambda theta: network.outputs(theta, x)) for q in (before, after))
+    network, found = train.network, [torch.zeros(0, dtype=train.network.dtype, device=train.network.device)]
+    for at, x, y, _ in train.tiles():
+        new = after.rows(lambda theta, x=x: network.outputs(theta, x))
+        old = before.rows(lambda theta, x=x: network.outputs(theta, x)) if outputs is None else outputs[at][None]
         y = y.to(old.dtype) if y.is_floating_point() else y
         parts = [slope(network.likelihood, f, y) * (f - g) for f, g in zip(old, new, strict=True)]
-        return torch.stack(parts).flatten(2).sum(2).mean(0)
-
-    return train.map(of)
+        found.append(torch.stack(parts).flatten(2).sum(2).mean(0))
+    return torch.cat(found)
 
 
 def predictive(before: Posterior, after: Posterior, train: Factor, *, least_effective: float = 0.05) -> Tensor:

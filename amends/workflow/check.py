@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import resource
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 
-from amends.algorithm.choose import BESIDE
+from amends.algorithm.budget import best_of_two, seconds
 from amends.algorithm.problem import Problem
-from amends.committee.decide import LESS, MOST, SHOWN
 from amends.config.read import Config
 from amends.data.inputs import Inputs, leaves
-from amends.editors import Mode
-from amends.editors.climb import Adam
 from amends.evaluation.predictions import groups
 from amends.evidence.factor import Factor
-from amends.evidence.params import LARGE, count
+from amends.evidence.params import count
 from amends.evidence.prepare import entry
 from amends.methods import Default
 from amends.nearness.copies import shared
 from amends.workflow.job import Job
-
-EDITS = 400  # gradients of failures and right examples a default search takes, about
-PASSES = 30  # over all of train, for curvature and scores
-FITS = (31, 14)  # fine-tunings of a default repair: that forget, sizes and controls three times each; that also learn
-ASKED = (11, 10)  # the same, where the number to remove is given
-SPARED, SPARED_ASKED = (12, 8), (5, 6)  # both for a large model
-STEPS = 8  # of fine-tuning, made to see how long one takes
 
 
 @entry
@@ -74,46 +62,17 @@ def _overlap(given: dict[str, Factor]) -> Iterator[str]:
 def _seconds(batch: Factor) -> tuple[float, float]:
     """One batch forward, and with derivatives."""
     theta, where = batch.network.params, batch.network.device
-    forward = _best_of_two(lambda: batch.per_example(theta), where)
-    return forward, _best_of_two(lambda: batch.value_and_grad(theta), where)
-
-
-def _best_of_two(work: Callable[[], Any], device: torch.device) -> float:
-    """Seconds; the first time warms up."""
-    best = float("inf")
-    for _ in range(2):
-        start = time.perf_counter()
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - start)
-    return best
+    forward = best_of_two(lambda: batch.per_example(theta), where)
+    return forward, best_of_two(lambda: batch.value_and_grad(theta), where)
 
 
 def _guess(given: dict[str, Factor], each: float, config: Config) -> float:
-    """Seconds of a repair with the choices that `config` leaves to us: from those that the gradient of one example
-    takes in a batch, and from some steps of fine-tuning."""
-    n, failed, right = (len(given[name]) if name in given else 0 for name in ("train", "failures", "remaining"))
-    large = count(given["train"].network.params) >= LARGE
-    search = EDITS * (min(failed / 2, SHOWN) + min(right / 2, MOST)) / (LESS if large else 1) + PASSES * n
-    climb = cast("Adam", cast("Mode", Default().treating(0, n).editor).climb)
-    (plain, learning), seen = _fits(config, large), n + failed / 2 + min(right / 2, BESIDE * n)
-    passes = float((config.repair("treat_options") or {}).get("epochs", climb.epochs))
-    return each * search + _step(given["train"], climb) * passes * (plain * n + learning * seen) / climb.batch
-
-
-def _fits(config: Config, large: bool) -> tuple[int, int]:
-    """How many fine-tunings forget, and how many learn as well."""
+    """Seconds of a repair with the choices that `config` leaves to us."""
     asked = config.repair("top") is not None or config.repair("fraction") is not None
-    plain, learning = (SPARED_ASKED if large else ASKED) if asked else (SPARED if large else FITS)
-    return plain, 0 if config.repair("learn") is False else learning
-
-
-def _step(train: Factor, climb: Adam) -> float:
-    """Seconds of one step of fine-tuning."""
-    few = train[: STEPS * climb.batch]
-    steps = -(-len(few) // climb.batch)
-    return _best_of_two(lambda: list(replace(climb, epochs=1)([few], few.network.params)), few.network.device) / steps
+    epochs = (config.repair("treat_options") or {}).get("epochs")
+    learn = config.repair("learn") is not False
+    default = Default(config.repair("budget"))
+    return seconds(given, default, each, asked, learn, None if epochs is None else float(epochs))
 
 
 def _time(seconds: float) -> str:

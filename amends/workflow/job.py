@@ -52,7 +52,7 @@ class Job:
         c = self.config
         top, share = c.repair("top"), c.repair("fraction")
         return Options(
-            identify_with=named(c.repair("method"), c.repair("solver"), **(c.repair("method_options") or {})),
+            identify_with=self._identification,
             treat_with=self._treatment,
             learn=c.repair("learn"),
             remove=top if share is None else float(share),
@@ -61,10 +61,17 @@ class Job:
             floor=c.repair("floor"),
             broken_costs=c.repair("broken_costs"),
             seed=c.repair("seed"),
+            budget=c.repair("budget"),
             least=sets_to_keep(_kept(c))[1],
             anyway=c.repair("anyway"),
             whole="path" not in c["failures"] and "path" not in c["remaining"],
         )
+
+    @property
+    def _identification(self) -> Any:
+        c = self.config
+        name, options = c.repair("method"), c.repair("method_options") or {}
+        return None if name == "default" and not options else named(name, c.repair("solver"), **options)
 
     @property
     def _treatment(self) -> Any:
@@ -78,7 +85,7 @@ class Job:
             return fine_tune(relabel=True, **options)
         if name == "default" and options:
             raise BadInput(f"the default takes no treat_options; {c.where_is('repair')}; name a treatment")
-        return named(name, c.repair("solver"), **options)
+        return None if name == "default" else named(name, c.repair("solver"), **options)
 
     @property
     def _groups(self) -> Groups:

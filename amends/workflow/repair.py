@@ -133,6 +133,7 @@ def repair(
     floor: float | None = None,
     broken_costs: float = 1.0,
     anyway: bool = False,
+    budget: str | float = "default",
     likelihood: Any = None,
     seed: int = 0,
     device: Any = None,
@@ -153,13 +154,14 @@ def repair(
     What is chosen, and the verdict, are about fixed − `broken_costs` · broken, failures and right examples in the
     proportion given: with 1 that is overall accuracy. `floor` is how far accuracy on `remaining` may fall at most.
     `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold: within a point of what it
-    was (or `floor`), or at least .95 with `Keep(data, .95)`.
+    was (or `floor`), or at least .95 with `Keep(data, .95)`. `budget` is "quick", "default", "thorough", or seconds:
+    the largest of these that should end in time.
 
     Where model and data do not seem to belong together, BadInput says why, and nothing is computed; `anyway` goes on.
     """
     sets, least = sets_to_keep(keep)
     asked = Options(
-        identify_with, treat_with, learn, remove, holdout, group_by, floor, broken_costs, seed, least, anyway
+        identify_with, treat_with, learn, remove, holdout, group_by, floor, broken_costs, seed, budget, least, anyway
     )
     given = prepare(
         model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining, **sets
@@ -190,6 +192,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
         "learned": any(r.learned for r in rounds),
         "broken_costs": problem.plan.broken_costs,
+        "budget": problem.plan.budget,
         "offer": whole.offer,
         "controls": whole.controls,
         "curve": [p.row() for p in whole.points],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import amends
 from amends.algorithm import choose
@@ -10,6 +11,7 @@ from amends.algorithm.curve import CAUSES, LEARNED, NOTHING, NOTHING_LEARNED, RA
 from amends.algorithm.objective import Objective
 from amends.data import split
 from amends.errors import NotConverged
+from amends.settings import DEFAULT, Learning
 from tests.algorithm.points import kinds_of_points
 from tests.worlds import TRAIN, cheaply, same_weights
 
@@ -99,7 +101,7 @@ def test_learning_where_nobody_said_so_must_do_as_much_as_forgetting_within_an_e
 
 def test_a_large_model_is_fitted_less_often(planted, result, monkeypatch):
     """Once at every size, with a random control beside the chosen one alone, and learning at two sizes."""
-    monkeypatch.setattr(choose, "LARGE", 1)
+    monkeypatch.setattr(amends.evidence.params, "LARGE", 1)
     tried = []
     trying = choose.Chooser._learned_by_halves
     monkeypatch.setattr(
@@ -117,9 +119,8 @@ def test_a_large_model_is_fitted_less_often(planted, result, monkeypatch):
 
 def test_right_examples_that_guard_are_learned_with_the_failures(planted, result, monkeypatch):
     """Halves of both as heavy as the whole, then the whole, a right one twice a failure; never what judges."""
-    monkeypatch.setattr(choose, "FAILURE", 3.0)
-    monkeypatch.setattr(choose, "RIGHT", 6.0)
-    taught = []
+    settings, taught = replace(DEFAULT, learning=Learning(failure=3.0, right=6.0, sizes=1)), []
+    monkeypatch.setattr(amends.methods.Default, "settings_for", lambda self, large: settings)
     treating = choose.treated
 
     def noting(train, causes, failures, remaining, method, *rest):
@@ -133,14 +134,14 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
     guard = given["remaining"].ids[split(planted[3][1].numpy(), 0.5, 0)[0]]
     every = {*given["failures"].ids[query].tolist(), *guard.tolist()}
     halves, whole, heavy = taught[:4], taught[4:], len(query) + 2 * len(guard)
-    assert len(whole) == 6
+    assert len(whole) == 2 + 1  # what is handed back twice, its control once
     assert all(seen == every and weight == heavy for seen, weight in whole)
     for (one, a), (other, b) in (halves[:2], halves[2:]):
         assert one | other == every
         assert not one & other
         assert a + b == 2 * heavy
     taught.clear()
-    monkeypatch.setattr(choose, "BESIDE", 0.1)
+    settings = replace(DEFAULT, learning=Learning(failure=3.0, right=6.0, sizes=1, most=0.1))
     amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
     assert taught[-1][1] == len(query) + 2 * (TRAIN // 10)
     assert sum(weight for _, weight in taught[:2]) == 2 * taught[-1][1]

@@ -25,7 +25,7 @@ def influence(world):
 @pytest.fixture
 def alike(monkeypatch):
     """Harm counts the same, however sure members are."""
-    monkeypatch.setattr(committee, "sure", lambda heard, like: 1.0)
+    monkeypatch.setattr(committee, "confidence", lambda *_: 1.0)
 
 
 @pytest.fixture(scope="module")

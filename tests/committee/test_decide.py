@@ -13,10 +13,11 @@ from amends.committee import decide as committee
 from amends.committee import weighing
 from amends.curvature import GGN, Diagonal
 from amends.editors import Mode
-from amends.errors import NotConverged
+from amends.errors import BadInput, NotConverged
 from amends.evaluation.rankings import average_precision
 from amends.likelihoods import Bernoulli, Gaussian, Weighted, with_weights
 from amends.methods import Default, Method
+from amends.methods.library.loss import Shortfall
 from amends.remember import Laplace
 from tests.committee.worlds import Recording, decided, evidence, ours
 
@@ -43,16 +44,16 @@ def test_who_was_heard_and_what_was_unseen(influence, world):
 
 def test_scores_are_harm_times_how_sure_the_member_is(world, monkeypatch):
     train, failures, remaining = evidence(*world[:4])
-    members, heard = {"it": ours(amends.methods.ewc())}, []
-    of = committee.sure
-    monkeypatch.setattr(committee, "sure", lambda trials, like: heard.extend(trials) or of(trials, like))
+    members, seen = {"it": ours(amends.methods.ewc())}, []
+    of = committee._combined
+    monkeypatch.setattr(committee, "_combined", lambda tried, *rest: seen.append(tried) or of(tried, *rest))
     made = decided(members, train, failures, remaining)
-    monkeypatch.setattr(committee, "sure", lambda trials, like: 1.0)
+    monkeypatch.setattr(committee, "confidence", lambda *_: 1.0)
     plain = decided(members, train, failures, remaining)
-    ((weight, tried),) = heard
-    assert weight == 1.0
-    assert tried.apart.sure.max() > 0.3
-    assert_close(made.scores, plain.scores * torch.tensor(np.where(plain.scores > 0, 0.1 + tried.apart.sure, 1.0)))
+    sure = seen[0].trials["it"].apart.sure
+    assert made.heard[0].weight == 1.0
+    assert sure.max() > 0.3
+    assert_close(made.scores, plain.scores * torch.tensor(np.where(plain.scores > 0, 0.1 + sure, 1.0)))
 
 
 @pytest.mark.usefixtures("alike")
@@ -69,15 +70,35 @@ def test_what_was_unseen_is_the_weighed_mean_of_those_heard(world):
     assert_close(both.raw, alone[first].raw)
 
 
-def test_no_more_right_examples_are_held_than_allowed(world, monkeypatch):
+def test_no_more_right_examples_are_held_and_failures_shown_than_allowed(world):
     train, failures, remaining = evidence(*world[:4])
-    monkeypatch.setattr(committee, "MOST", 5)
     member = Recording(ours(amends.methods.ewc()))
-    decided({"it": member.as_member()}, train, failures, remaining)
-    assert [len(h) for h in member.held] == [5, 5, 10]
+    decided({"it": member.as_member()}, train, failures, remaining, held=5, shown=3)
+    assert [len(h) for h in member.held] == [5, 5]
+    assert [len(e) for e in member.shown] == [3, 3]
     member = Recording(ours(amends.methods.ewc()))
     decided({"it": member.as_member()}, train, failures, None)
-    assert member.held == [None, None, None]
+    assert member.held == [None, None]
+
+
+def test_a_sample_of_d_is_enough_to_weigh_members_and_all_of_it_is_scored(world):
+    train, failures, remaining = evidence(*world[:4])
+    members = {"a": ours(amends.methods.grad_dot()), "b": ours(amends.methods.ewc()), "loss": Shortfall()}
+    whole, part = (decided(members, train, failures, remaining, sample=n) for n in (100, 60))
+    for a, b in zip(whole.heard, part.heard, strict=True):
+        assert b.found == pytest.approx(a.found, abs=0.1)
+    counting = [h.name for h in part.heard if h.weight]
+    assert counting
+    assert part.scores.shape == whole.scores.shape == (100,)
+    assert np.corrcoef(part.scores, whole.scores)[0, 1] > 0.9
+
+
+def test_an_edit_with_all_failures_where_that_is_asked_for(world):
+    train, failures, remaining = evidence(*world[:4])
+    member = Recording(ours(amends.methods.ewc()))
+    made = decided({"it": member.as_member()}, train, failures, remaining, whole=True)
+    assert [len(e) for e in member.shown] == [len(failures) - len(failures) // 2, len(failures) // 2, len(failures)]
+    assert made.edited is member.ends[2]
 
 
 def test_a_large_model_is_asked_less(world, monkeypatch):
@@ -91,18 +112,26 @@ def test_a_large_model_is_asked_less(world, monkeypatch):
     climbs = Mode.__call__
     monkeypatch.setattr(Mode, "__call__", noting)
     amends.identify(net, train, failures, remaining=remaining)
-    assert max(n for n, _ in seen) == len(failures[0])
+    assert sum(n for n, steps in seen if steps == 60) == len(failures[0])
     assert {steps for _, steps in seen} == {60, 40}
-    for room in (amends.algorithm.identify, committee):
-        monkeypatch.setattr(room, "LARGE", 1)
-    for name, value in (("SHOWN", 8), ("MOST", 16)):
-        monkeypatch.setattr(committee, name, value)
+    monkeypatch.setattr(amends.evidence.params, "LARGE", 1)
     seen.clear()
     influence = amends.identify(net, train, failures, remaining=remaining)
-    assert {n for n, _ in seen} == {2, 8}  # of a half, a quarter of SHOWN; in the end four times that
     assert {steps for _, steps in seen} == {30, 20}
     assert influence.unseen.shape == (len(failures[0]),)
     assert (influence.unseen > 0).all()
+
+
+def test_budgets_differ_in_who_is_tried_and_how_far(world):
+    net, train, failures, remaining, turned = world
+    names = {}
+    for budget in ("quick", "default", "thorough"):
+        influence = amends.identify(net, train, failures, remaining=remaining, method=amends.methods.default(budget))
+        names[budget] = {h.name for h in influence.heard}
+        assert average_precision(influence.scores, np.isin(np.arange(100), turned)) > 0.6
+    assert names["quick"] < names["default"] < names["thorough"]
+    with pytest.raises(BadInput, match="budget is 'small'; there is none of that name"):
+        amends.methods.default("small")
 
 
 class Without(Default):
@@ -176,7 +205,7 @@ def test_few_failures_and_few_right_ones_do(world, number, right):
     net, train, failures, remaining, turned = world
     rest = None if right is None else tuple(v[:right] for v in remaining)
     influence = amends.identify(net, train, tuple(v[:number] for v in failures), remaining=rest)
-    assert len(influence.heard) == (7 if right and right >= 4 else 4)
+    assert len(influence.heard) == (5 if right and right >= 4 else 3)
     assert influence.unseen.shape == (number,)
     assert average_precision(influence.scores, np.isin(np.arange(100), turned)) > 2 * len(turned) / 100
 

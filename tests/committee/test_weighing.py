@@ -57,7 +57,7 @@ def test_weights_by_what_was_found_by_hand():
 
 def test_what_is_more_than_noise_decides_beside_more_that_is_not():
     trials = {"sure": trial([0.5], [0.5], 0.1, 0.01), "wild": trial([0.9], [0.9], 0.101, 0.04)}
-    assert weighing._found(trials.values()) is trials["sure"]
+    assert weighing.found_most(trials.values()) is trials["sure"]
     assert weighing.weights_of(trials)["sure"] == weighing.weights_of(trials)["wild"] == 0.5
     wilder = {**trials, "wild": trial([0.9], [0.9], 0.3, 0.2)}
     assert weighing.weights_of(wilder)["sure"] == 0.5, "however much it seems to find"
@@ -70,10 +70,10 @@ def test_what_is_no_more_than_noise_decides_nothing():
 
 def test_harm_counts_as_members_are_sure_and_a_tenth():
     a, b = (replace(trial([0], [0]), apart=Apart(0.2, 0.01, np.array(sure))) for sure in ([0, 1], [1, 1]))
-    assert_close(weighing.sure([(0.75, a), (0.25, b)], torch.zeros(2)), torch.tensor([0.35, 1.1]))
+    assert_close(weighing.confidence([(0.75, a), (0.25, b)], torch.zeros(2)), torch.tensor([0.35, 1.1]))
     wild = replace(a, apart=replace(a.apart, noise=0.1))
-    assert weighing.sure([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
-    assert weighing.sure([(1.0, replace(a, apart=None))], torch.zeros(2)) == 1.0
+    assert weighing.confidence([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
+    assert weighing.confidence([(1.0, replace(a, apart=None))], torch.zeros(2)) == 1.0
 
 
 def test_the_loss_counts_where_edits_find_harm_and_elsewhere_as_they_find_less():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 
-from amends.committee.decide import decide
+from amends.committee.decide import SETTINGS, decide
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical
 from amends.methods.ratio import label_part
@@ -40,8 +42,10 @@ def evidence(net, *sets):
     return [factor(network, *data, name, batch=64) for name, data in named]
 
 
-def decided(members, train, failures, remaining, seed=0):
-    return decide(members, train, failures, remaining, seed, Progress())
+def decided(members, train, failures, remaining, seed=0, **trials):
+    """With other settings of trials, where they are given."""
+    settings = replace(SETTINGS, trials=replace(SETTINGS.trials, **trials))
+    return decide(members, train, failures, remaining, seed, Progress(), settings)
 
 
 def ours(method):

@@ -6,7 +6,9 @@ from operator import itemgetter
 
 import numpy as np
 
-from amends.committee.apart import BESIDE
+from amends.settings import RightScores
+
+LEAN = RightScores().lean
 
 
 def reaching(at, scored):
@@ -18,7 +20,7 @@ def beyond(at, mine, own, known, missing):
     """The share of one class that scores so high, beyond what right labels do; and its standard error."""
     count = sum(w for _, w in own) ** 2 / sum(w * w for _, w in own) if own else 0.0
     here = reaching(at, own)
-    usual = max(here, (count * here + BESIDE * reaching(at, known)) / (count + BESIDE))
+    usual = max(here, (count * here + LEAN * reaching(at, known)) / (count + LEAN))
     usual += missing * (1 - usual)
     few = 1 / max(1, count)
     error = (max(usual * (1 - usual), few) * (few + 1 / len(mine))) ** 0.5

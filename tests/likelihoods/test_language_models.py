@@ -103,7 +103,7 @@ def test_methods_find_the_sequences_behind_the_failures(wrong, method):
 
 def test_a_whole_repair_of_a_language_model(wrong):
     model, train, failures, remaining, truth = wrong
-    result = amends.repair(model, train, failures, remaining, likelihood=Tokens(), seed=1)
+    result = amends.repair(model, train, failures, remaining, likelihood=Tokens(), seed=1, holdout=0.7)
     assert result.verdict == "repaired", result
     assert truth[result.removed].mean() > 0.6
     causes = result.causes

@@ -1,0 +1,166 @@
+"""The settings of the default: a frozen record for each decision, and what a budget or a large model changes.
+
+An ablation is `dataclasses.replace`. Where a value was measured is told in docs/default.md, under the name it has here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from amends.errors import BadInput
+
+LARGE = 5_000_000  # parameters from which a model counts as large: a pass over the data costs much more than a person's
+BUDGETS = ("quick", "default", "thorough")
+
+
+@dataclass(frozen=True)
+class Edits:
+    """The edits that score D, and how far each goes."""
+
+    members: tuple[str, ...] = ("grad_dot", "linear", "kfac_ewc", "functional", "loss")
+    steps: int = 60  # of L-BFGS, where weights are held
+    steps_held: int = 40  # where predictions are held: many weights give the same ones, so more steps gain little
+    strength: float = 0.05  # of holding predictions
+    damping: float = 10.0  # of linear influence, relative to the mean of the curvature
+    curved: int = 500  # examples of D that curvature is measured on
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How an edit is tried: on halves of the failures and of right examples, judged by the other halves."""
+
+    shown: int = 500  # failures it is shown at most
+    held: int = 250  # right examples that hold it at most
+    judges: int = 2000  # right examples that say how high a right label scores, both halves together
+    sample: int = 10_000  # examples of D it is weighed on; all of D is scored by those with a weight
+    enough: int = 20  # right examples from which they say how high a right label scores
+    few: int = 4  # with fewer right examples none holds an edit: they only judge
+    whole: bool = False  # whether each edit is made once more with all of the failures
+
+
+@dataclass(frozen=True)
+class RightScores:
+    """How high right labels score: of each class, leaning on all of them where a class has few."""
+
+    lean: float = 50.0  # right labels of all classes that stand beside those of one
+    errors: float = 1.0  # standard errors from which one mean may be above another; from twice as many it is
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much each member counts."""
+
+    found: float = 0.25  # who finds so much less than the best, or a standard error less, counts 1/e as much
+    errors: float = 3.0  # standard errors that some member must find for that to count
+    within: float = 0.03  # the same as `found`, where edits are weighed by how they do on what they were not shown
+    least: float = 0.2  # relative to the best; those below do not count at all
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How what members find becomes one score."""
+
+    root: float = 0.5  # power under which the harm found by edits of one member is averaged
+    unsure: float = 0.1  # what harm counts that right labels may do as well; what they cannot counts that and 1
+
+
+@dataclass(frozen=True)
+class Identifying:
+    """Which training examples stand behind the failures."""
+
+    edits: Edits = Edits()
+    trials: Trials = Trials()
+    right: RightScores = RightScores()
+    weights: Weights = Weights()
+    scores: Scores = Scores()
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """How causes are forgotten: training on with what is kept, perhaps after Newton removal."""
+
+    rate: float = 2e-3  # of Adam, falling to zero
+    epochs: float = 5.0  # passes over D, unless that is more than `seen` examples
+    seen: int = 2**16
+    batch: int = 64
+    large_batch: int = 256  # where D has `many` examples
+    many: int = 20_000
+    dampings: tuple[float, ...] = (1.0, 10.0)  # of Newton removal, relative to the mean of the curvature
+    newton: tuple[float, ...] = tuple(2.0**k for k in range(-4, 1))  # its steps on the way to a whole one
+    rates: tuple[float, ...] = (2e-4,)  # other rates to choose from, should the usual one go too far
+    curved: int = 500  # examples of D that the curvature of Newton removal is measured on
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How many to remove: sizes are tried in turn, each with one fit; what judges is fitted again."""
+
+    shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)  # of D
+    patience: int = 2  # sizes in a row that are no better before larger ones are given up
+    chosen_at: int = 2  # the place among the sizes of the one with which the way to forget is chosen
+    short: float = 0.4  # how long the fits are that only choose, as a share of those that judge
+    refits: int = 2  # of what judges: the repair and its controls
+    refits_of_all: bool = False  # whether every size is fitted as often, with a random control of its own
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Learning from the failures as well."""
+
+    failure: float = 2.0  # what a failure counts when learned; an example of D, whose label nobody checked, counts 1
+    right: float = 4.0  # what a right example counts
+    most: float = 2.0  # right examples learned with the failures at most, as a multiple of D
+    sizes: int = 3  # the chosen size and those below it that are tried
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that the default decides by."""
+
+    identifying: Identifying = Identifying()
+    forgetting: Forgetting = Forgetting()
+    curve: Curve = Curve()
+    learning: Learning = Learning()
+
+    @classmethod
+    def of(cls, budget: str = "default", large: bool = False) -> Settings:
+        """Those of a budget. A large model is edited in half as many steps and fitted once, at smaller rates too."""
+        if budget not in BUDGETS:
+            raise BadInput(f"budget is {budget!r}; there is none of that name; give {', '.join(BUDGETS)}, or seconds")
+        made = _BUDGETS[budget]
+        return made.for_large() if large else made
+
+    def for_large(self) -> Settings:
+        edits = self.identifying.edits
+        edits = replace(edits, steps=edits.steps // 2, steps_held=edits.steps_held // 2)
+        return Settings(
+            replace(self.identifying, edits=edits),
+            replace(self.forgetting, rate=1e-3, dampings=(), rates=(1e-4, 3e-5)),
+            replace(self.curve, refits=1, refits_of_all=False),
+            replace(self.learning, sizes=min(2, self.learning.sizes)),
+        )
+
+
+DEFAULT = Settings()
+_BUDGETS = {
+    "default": DEFAULT,
+    "quick": Settings(
+        Identifying(
+            Edits(members=("linear", "kfac_ewc", "functional", "loss"), steps=20, steps_held=20),
+            Trials(shown=100, held=100, judges=1000, sample=5000),
+        ),
+        Forgetting(epochs=3.0, dampings=(), rates=()),
+        Curve(shares=(0.05, 0.1, 0.2), refits=1),
+        Learning(sizes=1),
+    ),
+    "thorough": Settings(
+        Identifying(
+            Edits(
+                members=("grad_dot", "linear", "ewc", "kfac_ewc", "functional", "functional + ewc", "loss"), curved=4000
+            ),
+            Trials(shown=2000, held=1000, sample=10**9, whole=True),
+        ),
+        forgetting=Forgetting(rate=1e-3, epochs=10.0, rates=(), curved=4000),
+        curve=Curve(short=1.0, refits=3, refits_of_all=True),
+    ),
+}
