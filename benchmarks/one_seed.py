@@ -6,23 +6,19 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
-from rows import ALIKE, AS_SCORED, BY_REPAIR, CAUSES, IDENTIFYING, ONE_EDIT, RANKED_BY, REPAIRS, TREATING, Rows
+from rows import CAUSES, IDENTIFYING, RANKED_BY, REPAIRS, TREATING, Rows
 from worlds import World, outputs
 
 import amends
 from amends import methods
-from amends.algorithm import choose
 from amends.algorithm.identify import Influence, identify
 from amends.algorithm.options import Options
 from amends.algorithm.problem import Problem
 from amends.algorithm.treat import treat
-from amends.committee import decide as committee
 from amends.errors import NotConverged, OutOfMemory
 from amends.evaluation.rankings import average_precision, precision_at, ranking_area
 from amends.evidence.prepare import prepare
@@ -80,13 +76,12 @@ class OneSeed:
         known."""
         world, method = self.world, IDENTIFYING[name](self.world)
         try:
-            with otherwise(name):
-                influence, taken = begun or timed(
-                    lambda: identify(
-                        world.net, world.train, world.sets["query"], world.sets["guard"], method=method,
-                        batch_size=self.batch_size,
-                    )
-                )  # fmt: skip
+            influence, taken = begun or timed(
+                lambda: identify(
+                    world.net, world.train, world.sets["query"], world.sets["guard"], method=method,
+                    batch_size=self.batch_size,
+                )
+            )  # fmt: skip
         except (NotConverged, OutOfMemory) as e:
             self.rows[f"identify: {name}"] = {"refused": str(e)}
             return
@@ -122,8 +117,7 @@ class OneSeed:
         """A row of the third table, from what it begins with where that is known, with its seconds."""
         known, before = ({}, 0.0) if begun is None else ({"identify_with": begun[0].identified}, begun[1])
         options = {**self.to_repair(), "batch_size": self.batch_size, **known, **REPAIRS[name]}
-        weights = patch.multiple(choose, FAILURE=1.0, RIGHT=1.0) if name == ALIKE else nullcontext()
-        with half(self.world), weights:
+        with half(self.world):
             result, taken = timed(lambda: amends.repair(self.world.net, self.world.train, **options))
         m = result.metrics
         self.rows[f"repair: {name}"] = {k: m[k]["after"] for k in ("query", "holdout", "remaining", "overall")} | {
@@ -148,15 +142,6 @@ class OneSeed:
         )  # fmt: skip
         with torch.no_grad():
             return Problem.of(given, Options(holdout=asked["holdout"])).search((), Progress()).influence
-
-
-def otherwise(name: str) -> Any:
-    """What the default does differently in this row."""
-    if name == ONE_EDIT:
-        return patch.object(committee, "replicated", itemgetter(0))
-    if name == AS_SCORED:
-        return patch.object(committee, "sure", lambda heard, like: 1.0)
-    return patch.object(committee, "ENOUGH", float("inf")) if name == BY_REPAIR else nullcontext()
 
 
 def joined(world: World, *names: str) -> tuple[torch.Tensor, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,15 @@ from worlds import World
 from amends import methods
 from amends.curvature import GGN, Damped, Diagonal, Empirical, Part
 from amends.editors.climb import Adam
-from amends.methods.library.default import CURVED, SEEN
 from amends.methods.ratio import first_order
 from amends.remember import Laplace
+from amends.settings import DEFAULT
 
 Rows = dict[str, dict[str, Any]]
-ONE_EDIT = "default, without what halves find"  # every member scores by its edit with all of the failures alone
+WHOLE = "default, edits with all failures too"  # each member edits a third time, with all of the failures
 BY_REPAIR = "default, heard by what they repair"  # not by what they set apart; the loss repairs nothing
 AS_SCORED = "default, without how sure"  # harm counts the same, whatever scores as high; what the loss is sure of does
+CURVED = 4000  # examples of D that the curvature of a large model is measured on
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
 
 
@@ -27,10 +28,16 @@ COMMON = "functional on remaining, .01"  # whose ranking, times loss, every trea
 class Less(methods.Default):
     """The default with something taken away, to see what it was good for."""
 
-    change: Callable[[dict[str, Any]], dict[str, Any]]
+    change: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
     def identifying(self, remaining: bool, large: bool = False) -> dict[str, Any]:
         return self.change(super().identifying(remaining, large))
+
+
+def otherwise(world: World, **parts: Any) -> methods.Default:
+    """The default with other settings of how it identifies."""
+    settings = DEFAULT.for_large() if world.large else DEFAULT
+    return methods.Default(settings=replace(settings, identifying=replace(settings.identifying, **parts)))
 
 
 def of_edits(**options: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -50,7 +57,7 @@ def tuned(world: World, **options: Any) -> methods.Method:
     """Ten epochs at 1e-3; with all of CIFAR-10, those of the default, at a tenth of the rate unless told."""
     if not world.large:
         return methods.fine_tune(**options)
-    size = {"epochs": SEEN / len(world.wrong), "batch": 256, "rate": 3e-5}
+    size = {"epochs": DEFAULT.forgetting.seen / len(world.wrong), "batch": 256, "rate": 3e-5}
     return methods.fine_tune(**{**size, **options})
 
 
@@ -104,15 +111,19 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "ensemble of functional, 3 models": lambda w: methods.ensemble(methods.functional(), models=w.others),
     "fine_tune on D and F": lambda w: methods.fine_tune(epochs=5),
     "default": lambda w: methods.default(),
-    "default, r̃ for a score": lambda w: Less(of_edits(score=first_order)),
-    "default, each failure as one": lambda w: Less(of_edits(mass=None)),
-    ONE_EDIT: lambda w: methods.default(),
-    BY_REPAIR: lambda w: methods.default(),
-    AS_SCORED: lambda w: methods.default(),
-    "default, without loss": lambda w: Less(without("loss")),
-    "default, without tangents": lambda w: Less(without("grad_dot", "linear")),
-    "default, ewc alone": lambda w: Less(lambda ms: {"ewc": ms["ewc"]}),
-    "default, functional + ewc alone": lambda w: Less(lambda ms: {"functional + ewc": ms["functional + ewc"]}),
+    "default, r̃ for a score": lambda w: Less(change=of_edits(score=first_order)),
+    "default, each failure as one": lambda w: Less(change=of_edits(mass=None)),
+    "default, quick": lambda w: methods.default("quick"),
+    "default, thorough": lambda w: methods.default("thorough"),
+    WHOLE: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, whole=True)),
+    BY_REPAIR: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, enough=10**9)),
+    AS_SCORED: lambda w: otherwise(w, scores=replace(DEFAULT.identifying.scores, unsure=1e9)),
+    "default, without loss": lambda w: Less(change=without("loss")),
+    "default, without tangents": lambda w: Less(change=without("grad_dot", "linear")),
+    "default, ewc alone": lambda w: Less("thorough", change=lambda ms: {"ewc": ms["ewc"]}),
+    "default, functional + ewc alone": lambda w: Less(
+        "thorough", change=lambda ms: {"functional + ewc": ms["functional + ewc"]}
+    ),
 }
 
 CAUSES: dict[str, Callable[[World, dict[str, np.ndarray], int], np.ndarray]] = {
@@ -157,4 +168,9 @@ TREATING: dict[str, tuple[str, Callable[[World], Any]]] = {  # the same causes f
     "ensemble of ewc, 2 samples": ("common", lambda w: methods.ensemble(methods.ewc(), samples=2)),
 }
 ALIKE = "what is learned weighs as D does"
-REPAIRS: dict[str, dict[str, Any]] = {"by default": {}, "only forgetting": {"learn": False}, ALIKE: {}}
+EVEN = methods.Default(settings=replace(DEFAULT, learning=replace(DEFAULT.learning, failure=1.0, right=1.0)))
+REPAIRS: dict[str, dict[str, Any]] = {
+    "by default": {},
+    "only forgetting": {"learn": False},
+    ALIKE: {"treat_with": EVEN},
+}

@@ -50,11 +50,13 @@ class Problem:
             raise BadInput(
                 "labels of train and of the failures are of two kinds; learn is True; pass one kind, or learn=False"
             )
+        by = treat_with if isinstance(treat_with, Default) else ours
+        settings = by.settings_for(large(train.network.params))
         labels = new_labels(asked.remove, train)
         method, *others = (corrected(m, labels, train) for m in (method, *alternatives(treat_with, seed, train)))
         plan = Plan(
             identify_with, method, learning, remove, asked.floor, float(asked.broken_costs), seed, tuple(others),
-            asked.least, ours.settings_for(large(train.network.params)), budget,
+            asked.least, settings, budget,
         )  # fmt: skip
         setup = setup_of(given, split, learning, asked.whole).check(asked.anyway)
         return cls(given, split, tuple(parts), plan, setup)
