@@ -21,7 +21,6 @@ from amends.remember import Laplace
 from experiments.protocol import Case, batch_size, timed
 
 PATIENCE = 120  # seconds a method may take with a large network before it is given up
-
 CURVED = 4000  # examples of D that the curvature of a large model is measured on
 
 

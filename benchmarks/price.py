@@ -1,0 +1,111 @@
+"""What identifying and repairing cost, beside training the model once.
+
+    OMP_NUM_THREADS=1 python benchmarks/price.py --data DIR --settings "C, MLP" D Fashion --budgets quick default
+
+DIR as in quality.py. All three are made in one process, one after the other, and measured in CPU seconds (on a GPU, in
+seconds of the clock). A pass is one forward and backward pass over D in batches of 64, without an optimiser. Ratios
+can be compared between machines; seconds cannot. Runs on torch and numpy alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import settings
+import torch
+import worlds
+from settings import SETTINGS, Data
+from torch.nn import functional as nnf
+
+import amends
+from amends.evaluation.rankings import average_precision
+
+BATCH = 1024  # examples computed at once
+
+
+def timed(work: Callable[[], Any], device: str) -> tuple[Any, float]:
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    if device != "cpu":
+        torch.cuda.synchronize()
+    start = clock()
+    made = work()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return made, clock() - start
+
+
+def trained(folder: str, setting: str, seed: int, device: str) -> tuple[worlds.World, float]:
+    """A world with one model, and what training it took."""
+    taken: list[float] = []
+    fit, build = worlds.Recipe.fitted, settings.world
+
+    def noting(recipe: worlds.Recipe, *given: Any) -> Any:
+        made, cost = timed(lambda: fit(recipe, *given), device)
+        taken.append(cost)
+        return made
+
+    def one_model(data: Any, recipe: worlds.Recipe, *rest: Any, **options: Any) -> worlds.World:
+        return build(data, dataclasses.replace(recipe, models=1), *rest, **options)
+
+    worlds.Recipe.fitted, settings.world = noting, one_model
+    try:
+        return SETTINGS[setting](Data(folder), seed, device), taken[0]
+    finally:
+        worlds.Recipe.fitted, settings.world = fit, build
+
+
+def one_pass(world: worlds.World) -> None:
+    x, y = world.train
+    for batch in torch.randperm(len(x), device=x.device).split(64):
+        loss = nnf.cross_entropy(world.net(x[batch]), y[batch])
+        torch.autograd.grad(loss, list(world.net.parameters()))
+
+
+def rows(world: worlds.World, training: float, budget: str, device: str) -> str:
+    failures, right = (
+        tuple(torch.cat(part) for part in zip(*(world.sets[name] for name in names), strict=True))
+        for names in (("query", "holdout"), ("guard", "remaining"))
+    )
+    _, unit = min((timed(lambda: one_pass(world), device) for _ in range(3)), key=lambda made: made[1])
+    sets = world.sets["query"], world.sets["guard"]
+    found, identify = timed(
+        lambda: amends.identify(
+            world.net, world.train, *sets, method=amends.methods.default(budget), batch_size=BATCH
+        ),
+        device,
+    )  # fmt: skip
+    made, repair = timed(
+        lambda: amends.repair(world.net, world.train, failures, right, budget=budget, batch_size=BATCH), device
+    )
+    precision = average_precision(found.scores, world.wrong) if world.wrong.any() else float("nan")
+    overall = made.metrics["overall"]
+    costs = " | ".join(f"{cost:.1f} s, {cost / unit:.0f}" for cost in (training, identify, repair))
+    shares = " | ".join(f"{cost / training:.2f}" for cost in (identify, repair))
+    return f"{costs} | {shares} | {precision:.3f} | {overall['before']:.3f} → {overall['after']:.3f} |"
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__)
+    ask.add_argument("--data", required=True, help="folder with the data sets")
+    ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
+    ask.add_argument("--budgets", nargs="+", default=["default"])
+    ask.add_argument("--seed", type=int, default=0)
+    ask.add_argument("--device", default="cpu")
+    args = ask.parse_args()
+    warnings.filterwarnings("ignore")
+    print("| setting | budget | training, passes | identify, passes | repair, passes | identify / training "
+          "| repair / training | AP | overall |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|")
+    for setting in args.settings:
+        world, training = trained(args.data, setting, args.seed, args.device)
+        for budget in args.budgets:
+            print(f"| {setting} | {budget} | {rows(world, training, budget, args.device)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
