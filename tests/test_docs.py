@@ -22,16 +22,14 @@ ROOMS = ("data", "models", "likelihoods", "methods", "curvature", "export", "err
 @pytest.fixture
 def quick(monkeypatch):
     """The default with less work."""
-    from amends.algorithm import choose as search
-    from amends.algorithm import curve
     from amends.editors import climb
     from amends.methods.library import default, fine_tune
+    from amends.settings import Curve, Forgetting, Settings
 
-    monkeypatch.setattr(default, "EPOCHS", 2)
+    less = Settings(forgetting=Forgetting(epochs=2.0), curve=Curve(shares=(0.1, 0.2), short=1.0, refits=1))
+    monkeypatch.setattr(default.Default, "settings_for", lambda self, large: less)
     monkeypatch.setattr(default, "LBFGS", lambda steps: climb.LBFGS(steps=5))
     monkeypatch.setattr(fine_tune, "Adam", lambda epochs, **more: climb.Adam(epochs=min(epochs, 2), **more))
-    monkeypatch.setattr(curve, "SHARES", (0.1, 0.2))
-    monkeypatch.setattr(search, "REFITS", 1)
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have many workers:UserWarning")  # Lightning's advice

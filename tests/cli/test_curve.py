@@ -8,8 +8,7 @@ from tests.projects import amends
 
 
 def test_the_curve_of_a_large_model_has_one_control_at_random(identified, monkeypatch, capsys):
-    for room in ("choose", "options"):
-        monkeypatch.setattr(f"amends.algorithm.{room}.LARGE", 1)
+    monkeypatch.setattr("amends.evidence.params.LARGE", 1)
     assert amends("curve", identified) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line[:1].isdigit()]
     assert len(rows) > 3
