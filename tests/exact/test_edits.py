@@ -98,7 +98,12 @@ def test_synaptic_intelligence_of_a_recorded_run():
     )
     omega = np.maximum(work, 0) / (0.09 * 1.001)
     trace = Trace(steps, state(W.theta))
-    at_rest(edited(methods.si(trace, strength=3.0, climb=FAR)), pulled(np.diag(6 * omega)), tolerance=1e-5)
+    for strength in (1.0, 3.0):
+        method = methods.si(trace, strength, climb=FAR)
+        found = amends.identify(module(W.theta), pair(W.x, W.y), pair(W.fx, W.fy), method=method)
+        np.testing.assert_allclose(vector(found.start.base.data.values()), 2 * strength * omega, rtol=1e-9)
+        at_rest(edited(method), pulled(np.diag(2 * strength * omega)), tolerance=1e-5)
+    assert (omega > 0).sum() > 5
 
 
 HELD = {
