@@ -99,7 +99,7 @@ class Curve:
     patience: int = 2  # sizes in a row that are no better before larger ones are given up
     chosen_at: int = 2  # the place among the sizes of the one with which the way to forget is chosen
     short: float = 0.4  # how long the fits are that only choose, as a share of those that judge
-    refits: int = 2  # of what judges: the repair and its controls
+    refits: int = 3  # of what judges: the repair and its controls
     refits_of_all: bool = False  # whether every size is fitted as often, with a random control of its own
 
 

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import settings
 import torch
@@ -52,11 +53,8 @@ def trained(folder: str, setting: str, seed: int, device: str) -> tuple[worlds.W
     def one_model(data: Any, recipe: worlds.Recipe, *rest: Any, **options: Any) -> worlds.World:
         return build(data, dataclasses.replace(recipe, models=1), *rest, **options)
 
-    worlds.Recipe.fitted, settings.world = noting, one_model
-    try:
+    with patch.object(worlds.Recipe, "fitted", noting), patch.object(settings, "world", one_model):
         return SETTINGS[setting](Data(folder), seed, device), taken[0]
-    finally:
-        worlds.Recipe.fitted, settings.world = fit, build
 
 
 def one_pass(world: worlds.World) -> None:

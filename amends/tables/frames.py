@@ -84,7 +84,7 @@ def with_new_labels(frame: pd.DataFrame, labels: Mapping[int, Any]) -> pd.DataFr
     words = {int(i): label_text(label) for i, label in labels.items()}
     known = frame["index"].isin(list(words))
     frame = frame.assign(decision=frame["decision"].mask(known, RELABEL))
-    new = frame["index"].map(words).fillna("").astype(object)
+    new = frame["index"].map(lambda i: words.get(i, "")).astype(object)
     if NEW in frame:
         return frame.assign(**{NEW: new.where(known, frame[NEW])})
     frame.insert(list(frame.columns).index("decision") + 1, NEW, new)

@@ -134,7 +134,7 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
     guard = given["remaining"].ids[split(planted[3][1].numpy(), 0.5, 0)[0]]
     every = {*given["failures"].ids[query].tolist(), *guard.tolist()}
     halves, whole, heavy = taught[:4], taught[4:], len(query) + 2 * len(guard)
-    assert len(whole) == 2 + 1  # what is handed back twice, its control once
+    assert len(whole) == 3 + 1  # what is handed back three times, its control once
     assert all(seen == every and weight == heavy for seen, weight in whole)
     for (one, a), (other, b) in (halves[:2], halves[2:]):
         assert one | other == every

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from amends.config.read import Config
-from amends.workflow import check as checking
 from tests.projects import amends
 
 
@@ -69,19 +67,6 @@ def test_a_bad_label_is_looked_for_in_the_set_it_is_in(project, tmp_path, capsys
     (project / "bad.toml").write_text(config)
     assert amends("check", "bad.toml") == 2
     assert "evaluation[" in capsys.readouterr().err
-
-
-def test_the_guess_of_check_knows_what_is_left_to_choose(tmp_path):
-    def fits(large=False, **options):
-        return checking._fits(Config({"repair": options}, tmp_path, "amends.toml"), large)
-
-    for large in (False, True):
-        curve, given = fits(large), fits(large, top=30)
-        assert all(a < b for a, b in zip(given, curve, strict=True))
-        assert fits(large, fraction=0.1) == given
-        assert fits(large, learn=False) == (curve[0], 0)
-        assert fits(large, learn=True) == curve
-    assert all(a < b for a, b in zip(fits(True), fits(), strict=True))
 
 
 def test_a_config_in_another_folder(project, monkeypatch, tmp_path, capsys):
