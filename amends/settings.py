@@ -1,6 +1,6 @@
 """The settings of the default: a frozen record for each decision, and what a budget or a large model changes.
 
-An ablation is `dataclasses.replace`. Where a value was measured is told in docs/default.md, under the name it has here.
+An ablation is `dataclasses.replace`. What a value is for stands beside it; docs/default.md says how they play together.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def test_lines_off_a_terminal(ran):
     """Progress goes to stderr as plain lines; nothing there but those."""
     _, done = ran
     assert "\x1b" not in done.stdout + done.stderr
-    assert "trying ewc" in done.stderr.splitlines()
+    assert "trying kfac_ewc" in done.stderr.splitlines()
 
 
 def test_json_is_one_document_and_a_rerun_replaces_the_folder(ran):

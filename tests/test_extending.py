@@ -77,9 +77,17 @@ def test_a_method_in_under_forty_lines_does_both_steps(monkeypatch):
     x, y, network = classification(n=80)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 3)).double()
+    optimiser = torch.optim.Adam(model.parameters(), 0.05)
+    for _ in range(60):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(model(x[:50]), y[:50]).backward()
+        optimiser.step()
+    optimiser.zero_grad()
+    with torch.no_grad():
+        fails = model(x[50:]).argmax(1) != y[50:]
     before = [p.detach().clone() for p in model.parameters()]
-    world = {"amends": amends, "model": model, "train": (x[:50], y[:50]), "failures": (x[50:60], y[50:60]),
-             "remaining": (x[60:], y[60:]), "__name__": "page"}  # fmt: skip
+    world = {"amends": amends, "model": model, "train": (x[:50], y[:50]), "failures": (x[50:][fails], y[50:][fails]),
+             "remaining": (x[50:][~fails], y[50:][~fails]), "__name__": "page"}  # fmt: skip
     monkeypatch.setitem(sys.modules, "page", ModuleType("page"))  # a dataclass asks for its module
     exec(written, world)
     exec(used, world)

@@ -156,7 +156,7 @@ def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: floa
 
 def _confidence(known: Known) -> np.ndarray:
     likelihood = known.data.network.likelihood
-    return known.each(lambda outputs, _: likelihood.belief(outputs).amax(-1)).astype(np.float64)
+    return known.each(lambda outputs, _: likelihood.belief(outputs).amax(-1))
 
 
 def _mean(values: np.ndarray) -> tuple[float, float]:

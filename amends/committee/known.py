@@ -39,12 +39,12 @@ class Known:
         return Known(self.data[positions], None if self.outputs is None else self.outputs[at.to(self.outputs.device)])
 
     def each(self, f: Callable[[Tensor, Tensor], Tensor]) -> np.ndarray:
-        """f(outputs, y) of every example."""
+        """f(outputs, y) of every example, as float64."""
         network = self.data.network
         if self.outputs is None:
-            return self.data.map(lambda x, y: f(network.outputs(network.params, x), y)).cpu().numpy()
+            return self.data.map(lambda x, y: f(network.outputs(network.params, x), y)).double().cpu().numpy()
         found = [f(self.outputs[at], y) for at, _, y, _ in self.data.tiles()]
-        return torch.cat(found).cpu().numpy() if found else np.zeros(0)
+        return torch.cat(found).double().cpu().numpy() if found else np.zeros(0)
 
     def scores(self, method: Method, q: Posterior, after: Posterior) -> Tensor:
         """What each example lost between the two posteriors."""

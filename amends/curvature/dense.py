@@ -90,11 +90,12 @@ class DensePrecision:
 
 def nonnegative(matrix: Tensor) -> Tensor:
     """The nearest matrix without negative eigenvalues; the same matrix where it has none."""
-    values, vectors = torch.linalg.eigh(matrix)
+    half = matrix.dtype in (torch.bfloat16, torch.float16)
+    values, vectors = torch.linalg.eigh(matrix.float() if half else matrix)
     low = values[..., :1]
     if bool((low >= -1e-9 * values[..., -1:].abs()).all()):
         return matrix
-    return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.mT
+    return ((vectors * values.clamp(min=0)[..., None, :]) @ vectors.mT).to(matrix)
 
 
 def formed(product: Callable[[Params], Params], like: Params) -> Tensor:

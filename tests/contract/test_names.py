@@ -15,7 +15,8 @@ def test_signatures_are_those_of_the_contract():
     ]  # fmt: skip
     assert list(inspect.signature(amends.repair).parameters) == [
         "model", "train", "failures", "remaining", "identify_with", "treat_with", "learn", "remove", "holdout",
-        "group_by", "keep", "floor", "broken_costs", "anyway", "likelihood", "seed", "device", "batch_size", "progress",
+        "group_by", "keep", "floor", "broken_costs", "anyway", "budget", "likelihood", "seed", "device", "batch_size",
+        "progress",
     ]  # fmt: skip
     for f in (amends.identify, amends.treat, amends.repair):
         assert f.__doc__

@@ -15,7 +15,8 @@ def test_one_group_is_repaired_and_the_other_left_alone(planted):
     assert m["holdout"]["n"] == m["groups"]["1→7"]["n"] < sum(row["n"] for row in m["groups"].values())
     assert m["groups"]["1→7"]["after"] > 0.4
     assert m["groups"]["1→7"]["after"] > m["groups"]["9→4"]["after"]
-    assert (given[result.removed] == 7).double().mean() > 0.7
+    assert (given[result.removed[:15]] == 7).double().mean() > 0.7
+    assert (given[result.removed] == 7).double().mean() > 0.5
     assert wrong[result.removed].mean() > 0.5
     assert set(result.causes["group"]) <= {"1→7", ""}
 
