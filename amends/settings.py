@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from amends.errors import BadInput
 
-LARGE = 5_000_000  # parameters from which a model counts as large: a pass over the data costs much more than a person's
+LARGE = 5_000_000  # parameters from which a model counts as large, and is edited and fitted less
 BUDGETS = ("quick", "default", "thorough")
 
 

@@ -164,7 +164,8 @@ def show_demo(demo: Demo, out: Path) -> None:
         console.print(f"{len(causes)} removed in total; {hits:.0%} of them have a wrong label.\n")
     show_curve(metrics["curve"], metrics["removed"], console)
     alone = (
-        "Each row is the model trained further on what is left. Further training alone fixes some failures, as the "
+        "Each row is the model trained further on what is left. Rows without a control at random are shorter fits, "
+        "made only to choose the size. Further training alone fixes some failures, as the "
         "controls show: nothing removed, and as many at random. The difference is due to the causes.\n"
     )
     console.print(alone if demo.trains else "The difference from as many at random is due to the causes.\n")

@@ -7,5 +7,5 @@ OVER = {
     "holdout": "failures that only judge",
     "remaining": "examples that were right and only judge",
     "overall": "of holdout and remaining, in the proportion given",
-    "evaluation": "held-out examples given, with those searched with, chosen by and learned from",
+    "evaluation": "held-out examples given, including those searched with, chosen by and learned from",
 }
