@@ -1,21 +1,129 @@
-"""Progress on stderr: a spinner on a terminal, plain lines elsewhere, nothing unless asked for."""
+"""Progress on stderr, with how much is done and how long the rest should take: one line that changes on a terminal, a
+few plain lines elsewhere, nothing unless asked for."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+QUIET = 30.0  # seconds between two lines of one part of the work, off a terminal
+TRUST = 0.25  # of all the work of a kind: how much the guess made before it counts beside what was measured
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the work under the name it is announced by: so many steps, and what each costs in units of its kind."""
+
+    name: str
+    kind: str
+    steps: int
+    cost: float
+
+
+@dataclass
+class Course:
+    """Where the work stands. `rates` are seconds for a unit of each kind, as far as they are known beforehand; what
+    the steps that have ended took counts more and more. A part that is left early leaves nothing to be done."""
+
+    parts: Sequence[Part]
+    rates: Mapping[str, float] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+    _at: int = -1
+    _step: int = 0
+    _since: float = 0.0
+    _spent: dict[str, tuple[float, float]] = field(default_factory=dict)  # seconds and units of the steps that ended
+
+    def begin(self, name: str) -> bool:
+        """The part of this name; one that comes again is done again. False where there is none."""
+        names = [part.name for part in self.parts]
+        if name not in names:
+            return False
+        if self._at >= 0 and names[self._at] == name:
+            return True
+        self._end()
+        later = names[self._at + 1 :]
+        self._at = self._at + 1 + later.index(name) if name in later else names.index(name)
+        self._step = 0
+        return True
+
+    def step(self) -> None:
+        """The next step of this part begins."""
+        self._end()
+        self._step += 1
+        self._since = self.clock()
+
+    def _end(self) -> None:
+        if self._at >= 0 and self._step:
+            part = self.parts[self._at]
+            seconds, units = self._spent.get(part.kind, (0.0, 0.0))
+            self._spent[part.kind] = seconds + self.clock() - self._since, units + part.cost
+
+    @property
+    def number(self) -> int:
+        """Which step of all this is, from 1."""
+        steps = self.parts[self._at].steps if self._at >= 0 else 0
+        before = sum(part.steps for part in self.parts[: max(0, self._at)])
+        return max(1, before + min(max(1, self._step), steps))
+
+    @property
+    def total(self) -> int:
+        return sum(part.steps for part in self.parts)
+
+    def left(self) -> float | None:
+        """Seconds until the end, or None where that cannot be known yet."""
+        seconds = 0.0
+        for kind in {part.kind for part in self.parts}:
+            units = self._units_left(kind)
+            rate = self._rate(kind)
+            if units and rate is None:
+                return None
+            seconds += units * (rate or 0.0)
+        if self._at >= 0 and self._step:
+            here = self.parts[self._at]
+            running = here.cost * (self._rate(here.kind) or 0.0)
+            seconds += max(0.0, running - (self.clock() - self._since))
+        return seconds
+
+    def _units_left(self, kind: str) -> float:
+        """Of the steps that have not begun."""
+        units = sum(part.steps * part.cost for part in self.parts[self._at + 1 :] if part.kind == kind)
+        if self._at >= 0 and self.parts[self._at].kind == kind:
+            here = self.parts[self._at]
+            units += max(0, here.steps - self._step) * here.cost
+        return units
+
+    def _rate(self, kind: str) -> float | None:
+        seconds, units = self._spent.get(kind, (0.0, 0.0))
+        guess = self.rates.get(kind)
+        if guess is None:
+            return seconds / units if units else None
+        weight = TRUST * sum(part.steps * part.cost for part in self.parts if part.kind == kind)
+        return (guess * weight + seconds) / (weight + units) if weight + units else guess
+
+
+def duration(seconds: float) -> str:
+    """In words."""
+    if seconds < 90:
+        n = max(1, round(seconds))
+        return "1 second" if n == 1 else f"{n} seconds"
+    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 @dataclass
 class Progress:
-    """`say` shows what is being done; `counter` does too, and returns a function to call after each step."""
+    """`say` shows what is being done; `counter` does too, and returns a function to call after each step of it. With a
+    `plan` both say how much is done and how long the rest should take."""
 
     bar: Any = None
     lines: bool = False
     _task: Any = None
+    _course: Course | None = None
+    _what: str = ""
+    _told: float = float("-inf")
 
     @classmethod
     @contextmanager
@@ -31,15 +139,41 @@ class Progress:
             from rich.progress import Progress as Bar
             from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-            columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+            columns = SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
             with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
                 yield cls(bar=bar, _task=bar.add_task(""))
 
+    @property
+    def seen(self) -> bool:
+        return self.bar is not None or self.lines
+
+    def plan(self, parts: Sequence[Part], rates: Mapping[str, float]) -> None:
+        """All that is to be done from here on."""
+        self._course = Course(parts, rates)
+
     def say(self, what: str) -> None:
-        if self.bar is not None:
-            self.bar.update(self._task, description=what)
-        elif self.lines:
-            print(what, file=sys.stderr, flush=True)
+        """A part of the plan begins; or, where the plan has none of this name, what is being done is called so."""
+        self._what = what
+        if self._course is not None:
+            self._course.begin(what)
+        self._show(what)
+
+    def counter(self, what: str) -> Callable[[int], None]:
+        """The next step of the part; of a new one, where that is its name."""
+        course = self._course
+        if course is None or course.begin(what):
+            self._what = what
+        if course is not None:
+            course.step()
+        name = self._what if what == self._what else f"{self._what}, {what}"
+        if course is None or what == self._what or self.bar is not None or self._quiet_for(QUIET):
+            self._show(name)
+
+        def count(i: int) -> None:
+            if self.bar is not None or (self.lines and self._quiet_for(QUIET)):
+                self._show(f"{name}, step {i + 1}")
+
+        return count
 
     def note(self, what: str) -> None:
         """A line that stays."""
@@ -48,11 +182,19 @@ class Progress:
         elif self.lines:
             print(f"note: {what}", file=sys.stderr, flush=True)
 
-    def counter(self, what: str) -> Callable[[int], None]:
-        self.say(what)
+    def _show(self, what: str) -> None:
+        if not self.seen:
+            return
+        course = self._course
+        if course is not None:
+            left = course.left()
+            what = f"{course.number} of {course.total}: {what}"
+            what += "" if left is None else f"; about {duration(left)} left"
+        if self.bar is not None:
+            self.bar.update(self._task, description=what)
+        else:
+            print(what, file=sys.stderr, flush=True)
+            self._told = time.monotonic()
 
-        def count(i: int) -> None:
-            if self.bar is not None:
-                self.bar.update(self._task, description=f"{what}, step {i + 1}")
-
-        return count
+    def _quiet_for(self, seconds: float) -> bool:
+        return time.monotonic() - self._told >= seconds

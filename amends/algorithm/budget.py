@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -14,12 +14,14 @@ from amends.editors import Adam, Mode
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.params import large
-from amends.methods import Default
+from amends.methods import Default, Method
+from amends.progress import Part, Progress
 from amends.settings import BUDGETS, Settings
 
 EVALUATIONS = 1.25  # of the objective in a step of L-BFGS, with its line search
 TANGENTS = ("grad_dot", "linear")  # members without steps: a derivative along one direction, forward
 HOLDING = ("functional", "functional + ewc")  # members that right examples hold
+SEARCH, FIT = "search", "fit"  # kinds of work
 STEPS = 8  # of fine-tuning, made to see how long one takes
 
 
@@ -37,28 +39,73 @@ class Size(NamedTuple):
 
 def search(settings: Settings, size: Size) -> float:
     """Gradients of one example that identifying takes."""
+    return sum(part.steps * part.cost for part in searching(settings, size))
+
+
+def searching(settings: Settings, size: Size, members: Sequence[str] | None = None) -> list[Part]:
+    """What identifying does, one part for each member of the committee; each costs so many gradients of an example."""
     edits, trials = settings.identifying.edits, settings.identifying.trials
     shown, held = min(size.failures / 4, trials.shown), min(size.right / 4, trials.held)
-    each = 0.0
-    for name in edits.members:
-        if name in TANGENTS or name == "loss":
-            continue
+    made, whole = [], []
+    for name in edits.members if members is None else members:
         steps = edits.steps_held if name in HOLDING else edits.steps
-        each += steps * EVALUATIONS * (shown + (held if name in HOLDING else 0))
-    scored = 2 * size.train * sum(1.0 if name in TANGENTS else 0.4 for name in edits.members)
-    return (4 if trials.whole else 2) * each + scored
+        evidence = shown + (held if name in HOLDING else 0)
+        edit = 0.0 if name in TANGENTS or name == "loss" else 2 * steps * EVALUATIONS * evidence
+        scored = 2 * size.train * (1.0 if name in TANGENTS else 0.4)
+        made.append(Part(f"trying {name}", SEARCH, 1, edit + scored))
+        whole += [edit] if trials.whole and name != "loss" else []
+    return [*made, Part("inserting all failures", SEARCH, len(whole), sum(whole) / max(1, len(whole)))]
+
+
+def of_search(method: Any, train: Factor, failures: int, right: int) -> list[Part]:
+    """The parts of a search with any method; `failures` and `right` are how many it is given."""
+    if method is None or isinstance(method, Default):
+        default, of_size = method or Default(), large(train.network.params)
+        settings = default.settings_for(of_size)
+        members = default.identifying(right >= settings.identifying.trials.few, of_size)
+        return searching(settings, Size(len(train), 2 * failures, 2 * right), list(members))
+    return [Part("inserting the failures", SEARCH, 1, 1.0)] if isinstance(method, Method) else []
+
+
+def announce_search(method: Any, train: Factor, failures: int, right: int, shown: Progress) -> None:
+    """All that is ahead, where nothing is treated."""
+    if shown.seen:
+        ours = method is None or isinstance(method, Default)
+        shown.plan(of_search(method, train, failures, right), {SEARCH: gradient(train)} if ours else {})
+
+
+class Fits(NamedTuple):
+    """A part of treating: how many fits it has, how long each is beside a whole one, and whether it learns as well."""
+
+    name: str
+    number: int
+    long: float = 1.0
+    learns: bool = False
+
+
+def fitting(settings: Settings, others: int, asked: bool, learn: bool, short: float | None = None) -> list[Fits]:
+    """What treating does; `others` is how many ways to forget are tried beside the usual one, `short` how long the fits
+    are that only choose. A fit made while a way is chosen is not made again."""
+    curve, learning = settings.curve, settings.learning
+    sizes, known = 1 if asked else len(curve.shares), 1 if others else 0
+    short = curve.short if short is None else short
+    each, again = (curve.refits, 0) if curve.refits_of_all else (1, 2)
+    return [
+        Fits("trying how to forget", 2 + others if others else 0, short),
+        Fits("control: nothing removed", each - known, short),
+        Fits("trying how many to remove", sizes * each - known, short),
+        Fits("fitting what was chosen, and its controls", again * (curve.refits - (1 if short == 1 else 0))),
+        Fits("control: as many removed at random", curve.refits * (sizes if curve.refits_of_all else 1)),
+        Fits("learning from the failures as well", 2 * (1 + learning.sizes) if learn else 0, short, True),
+        Fits("learning from the failures as well", curve.refits + 1 if learn else 0, learns=True),
+    ]
 
 
 def fits(settings: Settings, others: int, asked: bool, learn: bool) -> tuple[float, float]:
-    """How many whole fine-tunings forget, and how many learn as well; `others` is how many ways to forget are tried
-    beside the usual one."""
-    curve, learning = settings.curve, settings.learning
-    sizes = 1 if asked else len(curve.shares)
-    if curve.refits_of_all:
-        plain = others + curve.refits * (1 + 2 * sizes)
-    else:
-        plain = curve.short * (1 + others + sizes) + 3 * curve.refits
-    return plain, (2 * curve.short * (1 + learning.sizes) + curve.refits + 1) if learn else 0.0
+    """How many whole fine-tunings forget, and how many learn as well."""
+    made = fitting(settings, others, asked, learn)
+    plain, learning = (sum(f.number * f.long for f in made if f.learns is learns) for learns in (False, True))
+    return plain, learning
 
 
 def seconds(given: dict[str, Factor], default: Default, each: float, asked: bool = False, learn: bool = True,
@@ -69,15 +116,19 @@ def seconds(given: dict[str, Factor], default: Default, each: float, asked: bool
     settings = default.settings_for(of_size)
     climb = cast("Adam", cast("Mode", default.treating(0, size.train, of_size).editor).climb)
     plain, learning = fits(settings, len(default.otherwise(0, size.train, of_size)), asked, learn)
-    seen = size.train + size.failures / 2 + min(size.right / 2, settings.learning.most * size.train)
     passes = climb.epochs if epochs is None else epochs
     return (
         each * search(settings, size)
-        + _step(train, climb) * passes * (plain * size.train + learning * seen) / climb.batch
+        + step(train, climb) * passes * (plain * size.train + learning * seen(settings, size)) / climb.batch
     )
 
 
-def _step(train: Factor, climb: Adam) -> float:
+def seen(settings: Settings, size: Size) -> float:
+    """Examples in a pass that learns from the failures as well."""
+    return size.train + size.failures / 2 + min(size.right / 2, settings.learning.most * size.train)
+
+
+def step(train: Factor, climb: Adam) -> float:
     """Seconds of one step of fine-tuning."""
     few = train[: STEPS * climb.batch]
     steps = -(-len(few) // climb.batch)
@@ -96,6 +147,12 @@ def best_of_two(work: Callable[[], Any], device: torch.device) -> float:
     return best
 
 
+def gradient(train: Factor) -> float:
+    """Seconds of the gradient of one example, in a batch."""
+    batch = train[: min(len(train), train.batch)]
+    return best_of_two(lambda: batch.value_and_grad(batch.network.params), batch.network.device) / len(batch)
+
+
 def within(budget: Any, given: dict[str, Factor]) -> str:
     """The name of a budget: the one that was asked for, or the largest that should end within so many seconds; the
     smallest where none does."""
@@ -104,8 +161,6 @@ def within(budget: Any, given: dict[str, Factor]) -> str:
         return budget
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not 0 < float(budget) < float("inf"):
         raise BadInput(f"budget is {budget!r}; it must be a name or seconds; give {', '.join(BUDGETS)}, or a number")
-    train = given["train"]
-    batch = train[: min(len(train), train.batch)]
-    each = best_of_two(lambda: batch.value_and_grad(batch.network.params), batch.network.device) / len(batch)
-    fitting = [name for name in BUDGETS if seconds(given, Default(name), each) <= float(budget)]
-    return fitting[-1] if fitting else BUDGETS[0]
+    each = gradient(given["train"])
+    in_time = [name for name in BUDGETS if seconds(given, Default(name), each) <= float(budget)]
+    return in_time[-1] if in_time else BUDGETS[0]

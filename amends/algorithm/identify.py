@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from amends.algorithm.budget import announce_search
 from amends.algorithm.selection import fraction, positive, top
 from amends.committee.decide import Heard, decide
 from amends.data.splits import split
@@ -183,8 +184,10 @@ def identify(
     elsewhere, one for each training example. The model and the data stay as they are.
     """
     given = prepare(model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining)
+    train, failed, right = given["train"], given["failures"], given.get("remaining")
     with Progress.shown(progress) as shown:
-        return identified(given["train"], given["failures"], given.get("remaining"), method, whole(seed), shown)
+        announce_search(method, train, len(failed), 0 if right is None else len(right), shown)
+        return identified(train, failed, right, method, whole(seed), shown)
 
 
 def identified(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from amends.algorithm.budget import within
+from amends.algorithm.ahead import announce
+from amends.algorithm.budget import Size, within
 from amends.algorithm.decisions import corrected, new_labels
 from amends.algorithm.identify import Identified
 from amends.algorithm.options import Options, alike, alternatives, removal, treatment
@@ -79,6 +80,12 @@ class Problem:
         """Its second half."""
         made = self.plan.treat(self._from(before), search, before, shown)
         return made.since(before, search.part.sets(self.given)) if before else made
+
+    def announce(self, before: Sequence[Round], searched: bool, shown: Progress) -> None:
+        """What is left to be done after these rounds; the next one may be `searched` already."""
+        train = len(self.given["train"])
+        sizes = [Size(train, 2 * len(part.query), 2 * len(part.guard)) for part in self.parts[len(before) :]]
+        announce(self.plan, self.given, sizes, searched, shown)
 
     def repaired(self) -> Split:
         """The split with the failures of all groups that were asked for."""

@@ -132,15 +132,15 @@ def treated(
         raise BadInput("the method learns from the failures; there are none; pass failures")
     forgotten = train[causes] if method.forget else train[causes][:0]
     learned = failures if method.learn else None
+    counter = progress.counter(f"forgetting {len(causes)}")
     q = method.remember(train, remaining)
     if method.first is not None:
-        first = treated(train, causes, failures, remaining, method.first, progress, keep, floor=floor / 2)
+        first = treated(train, causes, failures, remaining, method.first, Progress(), keep, floor=floor / 2)
         q = q.moved(first.mean, forgotten[:0])
     watch = None
     if open_ended(method.editor, q, -forgotten):
         kept = [remaining] if remaining is not None and len(remaining) else [train + (-forgotten)]
         watch = _watch(method, q, failures, [*kept, *keep], floor)
-    counter = progress.counter(f"forgetting {len(causes)}")
     editor = method.editor
     after = treatment(q, editor, forgotten, watch, learned, counter, method.patience)
     for _ in range(FINER_TRIES):

@@ -20,6 +20,7 @@ from amends.evidence.params import count
 from amends.evidence.prepare import entry
 from amends.methods import Default
 from amends.nearness.copies import shared
+from amends.progress import duration
 from amends.workflow.job import Job
 
 
@@ -45,7 +46,7 @@ def checked(job: Job) -> dict[str, Any]:
         "groups": {n: int(c) for n, c in sorted(zip(names, counts, strict=True), key=lambda g: -g[1])},
         "batch": {"n": len(batch), "forward_s": forward, "backward_s": backward},
         "memory": {"data_mb": sum(map(_bytes, given.values())) / 2**20, "peak_mb": _peak(network.device)},
-        "estimate": _time(_guess(given, backward / len(batch), job.config)),
+        "estimate": duration(_guess(given, backward / len(batch), job.config)),
         "right": setup.right,
         "notes": [*job.notes, *setup.alarms, *setup.notes, *_overlap(given)],
     }
@@ -73,12 +74,6 @@ def _guess(given: dict[str, Factor], each: float, config: Config) -> float:
     learn = config.repair("learn") is not False
     default = Default(config.repair("budget"))
     return seconds(given, default, each, asked, learn, None if epochs is None else float(epochs))
-
-
-def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} seconds"
-    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def _shape(x: Inputs) -> str:

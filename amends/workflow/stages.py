@@ -23,6 +23,7 @@ def stages(
         shown.note(problem.setup.told)
         for said in (*problem.setup.alarms, *problem.setup.notes):
             shown.note(said)
+    problem.announce(rounds, known is not None, shown)
     while len(rounds) < len(problem.parts):
         search = problem.search(rounds, shown, known)
         if known is None:

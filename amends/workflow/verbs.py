@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from amends.algorithm.budget import announce_search
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, Search
 from amends.config.decisions import GONE, NEW, RELABEL, decided, words
@@ -41,11 +42,13 @@ def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list
     """The first stage, as a run folder a person can look through, and what to look at first."""
     with claimed(out, "identify"):
         problem = Problem.of(job.given, job.options)
+        part = problem.parts[0]
         if len(problem.parts) > 1:
             raise BadInput(
                 "several groups are searched only in a repair, one after the other; --group; name one group to identify"
             )
         with Progress.shown(progress) as shown:
+            announce_search(problem.plan.identify_with, job.given["train"], len(part.query), len(part.guard), shown)
             search = problem.search((), shown)
         write_run(out, lambda made: write_first_search(problem, search, _origin(job, out.name), made))
     return Run.open(out), suspect_labels(search.suspects, search.part, job.given["failures"], "failures.csv")

@@ -96,7 +96,7 @@ def signals(count: int) -> str:
             [*COMMAND, "repair", "-o", f"told-{i}"], stderr=subprocess.PIPE, stdout=-3, text=True
         )
         for line in process.stderr or ():
-            if line.startswith("control"):
+            if "control" in line:
                 break
         process.send_signal(number)
         start = time.monotonic()

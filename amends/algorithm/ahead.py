@@ -1,0 +1,84 @@
+"""What lies ahead of a repair, in parts, so that progress can say how much is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from amends.algorithm.budget import FIT, SEARCH, Fits, Size, fitting, gradient, of_search, seen, step
+from amends.algorithm.options import alike
+from amends.algorithm.treat import again, shortened
+from amends.editors import Adam
+from amends.evidence.factor import Factor
+from amends.methods import Default, Method
+from amends.progress import Part, Progress
+from amends.settings import Settings
+
+if TYPE_CHECKING:
+    from amends.algorithm.rounds import Plan
+
+
+def of_treatment(plan: Plan, train: Factor, failures: Factor, size: Size) -> list[Part]:
+    """How often each part fits, and how many examples a fit goes through where that can be known."""
+    climb = _climb(plan.method)
+    short = _climb(shortened(plan.method, plan.settings.curve.short))
+    settings = plan.settings if again(plan.method, 1) is not plan.method else _once(plan.settings)
+    learn = plan.learning is not False and alike(train, failures)
+    parts = fitting(
+        settings, len(plan.alternatives), plan.remove is not None, learn,
+        1.0 if climb is None or short is None else short.epochs / climb.epochs,
+    )  # fmt: skip
+    learned, usual = (seen(plan.settings, size), float(size.train)) if climb else (1.0, 1.0)
+    epochs = climb.epochs if climb else 1.0
+
+    def cost(f: Fits) -> float:
+        return epochs * f.long * (learned if f.learns else usual)
+
+    return _joined([Part(f.name, FIT, f.number, cost(f)) for f in parts])
+
+
+def rates(plan: Plan, train: Factor) -> dict[str, float]:
+    """Seconds for a unit of what can be measured beforehand."""
+    found = {}
+    if isinstance(plan.identify_with, Default):
+        found[SEARCH] = gradient(train)
+    climb = _climb(plan.method)
+    if climb is not None:
+        found[FIT] = step(train, climb) / climb.batch
+    return found
+
+
+def announce(plan: Plan, given: Mapping[str, Factor], sizes: Sequence[Size], searched: bool, shown: Progress) -> None:
+    """All that is ahead of rounds that search and judge with these; the first is `searched` already, or not."""
+    if not shown.seen:
+        return
+    train, parts = given["train"], []
+    for number, size in enumerate(sizes):
+        if number or not searched:
+            parts += of_search(plan.identify_with, train, size.failures // 2, size.right // 2)
+        parts += of_treatment(plan, train, given["failures"], size)
+    shown.plan(parts, rates(plan, train))
+
+
+def _climb(method: Method) -> Adam | None:
+    climb = getattr(method.editor, "climb", None)
+    return climb if isinstance(climb, Adam) else None
+
+
+def _once(settings: Settings) -> Settings:
+    """Of a treatment that draws nothing: it is fitted once."""
+    return replace(settings, curve=replace(settings.curve, refits=1))
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """Neighbours of one name as one, each step of the same cost."""
+    made: list[Part] = []
+    for part in parts:
+        if made and made[-1].name == part.name:
+            last = made.pop()
+            steps = last.steps + part.steps
+            cost = (last.steps * last.cost + part.steps * part.cost) / max(1, steps)
+            part = Part(part.name, part.kind, steps, cost)
+        made.append(part)
+    return made
