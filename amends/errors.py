@@ -66,6 +66,10 @@ class NotConverged(AmendsError, ArithmeticError):
     """An iteration stopped before it reached its tolerance; its result would mean nothing."""
 
 
+class WorkerLost(AmendsError):
+    """A process that shared the work is gone; what was stored can be gone on from."""
+
+
 class OutOfMemory(AmendsError, MemoryError):
     """The work does not fit; a smaller batch_size may help."""
 

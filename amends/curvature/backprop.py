@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vjp, vmap
 
-from amends.curvature.kinds import Kind, by_row
+from amends.curvature.kinds import Probe, by_row
 from amends.curvature.rules import Rule, rule_for
 from amends.data.examples import Inputs, each, leaves
 from amends.errors import BadInput
@@ -101,10 +101,9 @@ def forward(network: Network, theta: Params, x: Inputs, layers: Iterable[Owned])
 
 
 def passes(
-    factor: Factor, theta: Params, kind: Kind, layers: Iterable[Owned]
+    factor: Factor, theta: Params, probe: Probe, layers: Iterable[Owned]
 ) -> Iterator[tuple[Inputs, Pass, Tensor, Iterator[Tensor]]]:
     """Batch by batch: the inputs, the forward pass, the weights w, and the vectors to send back, times √|w|."""
-    probe = kind.probe(factor)
     for at, x, y, w in factor.tiles():
         run, root = forward(factor.network, theta, x, layers), w.abs().sqrt()
         vectors = probe(run.outputs.detach(), y, at)

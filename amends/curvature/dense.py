@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.backprop import general_grads
-from amends.curvature.kinds import Measure, by_row
+from amends.curvature.kinds import Measure, Probe, by_row
 from amends.errors import OutOfMemory
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, count, flatten, unflatten
@@ -116,13 +116,20 @@ class Dense(Measure):
                 f"a dense precision of {size} parameters takes {8 * size**2 / 2**30:.0f} GiB; "
                 "use Diagonal, Kronecker or CG"
             )
-        network, probe = factor.network, self.kind.probe(factor)
-        total = flatten(theta).new_zeros(size, size)
-        for at, x, y, w in factor.tiles():
-            with torch.no_grad():
-                outputs = network.outputs(theta, x)
-            for u in probe(outputs, y, at):
-                grads = general_grads(network, theta, x, by_row(u, w.abs().sqrt()), tuple(theta))
-                rows = torch.cat([grads[k].flatten(1) for k in theta], 1)
-                total += rows.T @ rows
+        probe = self.kind.probe(factor)
+        total = factor.sum(lambda part: {"": _outer(part, theta, probe)})[""]
         return DensePrecision(total, theta, self.prior, self.damping)
+
+
+def _outer(part: Factor, theta: Params, probe: Probe) -> Tensor:
+    """Σ gᵢgᵢᵀ of one shard."""
+    network, size = part.network, count(theta)
+    total = flatten(theta).new_zeros(size, size)
+    for at, x, y, w in part.tiles():
+        with torch.no_grad():
+            outputs = network.outputs(theta, x)
+        for u in probe(outputs, y, at):
+            grads = general_grads(network, theta, x, by_row(u, w.abs().sqrt()), tuple(theta))
+            rows = torch.cat([grads[k].flatten(1) for k in theta], 1)
+            total += rows.T @ rows
+    return total

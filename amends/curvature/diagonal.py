@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from amends.curvature.backprop import Call, Plan, general_grads, passes, plan
-from amends.curvature.kinds import Kind, Measure
+from amends.curvature.kinds import Kind, Measure, Probe
 from amends.curvature.rules import squared
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, flatten, zeros_like
@@ -87,11 +87,15 @@ class Diagonal(Measure):
 
 def diagonal(factor: Factor, theta: Params, kind: Kind, layout: Plan | None = None) -> Params:
     """Σᵢ |wᵢ| Σᵣ (Jᵢᵀuᵢᵣ)², parameter by parameter; only for those in `layout`, if it is given."""
-    total = zeros_like(theta)
     if not len(factor):
-        return total
-    layout = layout or plan(factor, theta)
-    for x, run, _, vectors in passes(factor, theta, kind, layout.layers):
+        return zeros_like(theta)
+    known, probe = layout or plan(factor, theta), kind.probe(factor)
+    return factor.sum(lambda part: _of_shard(part, theta, probe, known))
+
+
+def _of_shard(part: Factor, theta: Params, probe: Probe, layout: Plan) -> Params:
+    total = zeros_like(theta)
+    for x, run, _, vectors in passes(part, theta, probe, layout.layers):
         uses, shared = run.uses, {}
 
         def receive(call: Call, g: Tensor, uses=uses, shared=shared) -> None:
@@ -109,7 +113,7 @@ def diagonal(factor: Factor, theta: Params, kind: Kind, layout: Plan | None = No
         for vector in vectors:
             if layout.layers:
                 run.back(vector, receive)
-            parts = general_grads(factor.network, theta, x, vector, layout.general) if layout.general else {}
+            parts = general_grads(part.network, theta, x, vector, layout.general) if layout.general else {}
             for name, grad in {**shared, **parts}.items():
                 total[name] += (grad**2).sum(0)
             shared.clear()

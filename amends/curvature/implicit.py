@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from amends.curvature.dense import formed
 from amends.curvature.diagonal import diagonal
-from amends.curvature.kinds import GGN, Kind, Sampled, by_row
+from amends.curvature.kinds import GGN, Kind, Probe, Sampled, by_row
 from amends.errors import NotConverged
 from amends.evidence.factor import Factor
 from amends.evidence.network import transformable
@@ -101,11 +101,16 @@ def _some(factor: Factor, batch: int, noise: Generator) -> Factor:
 
 
 def _product(factor: Factor, theta: Params, kind: Kind, vector: Params) -> Params:
+    probe = kind.probe(factor)
+    return factor.sum(lambda part: _of_shard(part, theta, kind, probe, vector))
+
+
+def _of_shard(part: Factor, theta: Params, kind: Kind, probe: Probe, vector: Params) -> Params:
     """Jv as the derivative of u ↦ (Jᵀu)·v, so that J and Jᵀ are the same matrix for every layer
     (an embedding's backward pass skips its padding row; its forward derivative would not)."""
-    network, probe = factor.network, kind.probe(factor)
+    network = part.network
     total = zeros_like(theta)
-    for at, x, y, w in factor.tiles():
+    for at, x, y, w in part.tiles():
         with torch.enable_grad(), transformable():
             live = {k: v.detach().requires_grad_() for k, v in theta.items()}
             out = network.outputs(live, x)

@@ -18,10 +18,10 @@ from torch import Generator, Tensor
 
 from amends.curvature import rules
 from amends.curvature.backprop import Call, Owned, Plan, forward, passes, plan
-from amends.curvature.blocks import Block, Corrected, Place
+from amends.curvature.blocks import Block, Corrected, Place, Spectrum
 from amends.curvature.dense import formed
 from amends.curvature.diagonal import DiagonalPrecision, diagonal, normal_like
-from amends.curvature.kinds import Measure
+from amends.curvature.kinds import Measure, Probe
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, count
 
@@ -108,28 +108,38 @@ class Kronecker(Measure):
         return KroneckerPrecision(self._blocks(factor, theta, chosen), rest, theta, self.prior, self.damping)
 
     def _blocks(self, factor: Factor, theta: Params, layers: list[Owned]) -> tuple[Block, ...]:
-        inputs: dict[Owned, Tensor] = {}
-        grads: dict[Owned, Tensor] = {}
-        counts: dict[Owned, float] = {}
-        for _, run, w, vectors in passes(factor, theta, self.kind, layers):
-            seen: set[Owned] = set()
-
-            def receive(call: Call, g: Tensor, w: Tensor = w, seen: set[Owned] = seen) -> None:
-                owned = call.owned
-                a, g = _rows(owned, call.input, g)
-                grads[owned] = grads.get(owned, 0) + torch.einsum("bgot,bgpt->gop", g, g)
-                if owned not in seen:
-                    seen.add(owned)
-                    weighted = a * w.abs()[:, None, None, None]
-                    inputs[owned] = inputs.get(owned, 0) + torch.einsum("bgit,bgjt->gij", weighted, a)
-                    counts[owned] = counts.get(owned, 0.0) + float(w.abs().sum()) * a.shape[-1]
-
-            for vector in vectors:
-                run.back(vector, receive)
+        probe = self.kind.probe(factor)
+        found = factor.sum(lambda part: _factors(part, theta, probe, layers))
         return tuple(
-            Block(Place(len(inputs[o]), o.names["weight"], o.names.get("bias")), inputs[o], grads[o], counts[o])
-            for o in layers
-        )
+            Block(
+                Place(len(found[f"a {i}"]), o.names["weight"], o.names.get("bias")),
+                found[f"a {i}"], found[f"g {i}"], float(found[f"n {i}"]),
+            )
+            for i, o in enumerate(layers)
+        )  # fmt: skip
+
+
+def _factors(part: Factor, theta: Params, probe: Probe, layers: list[Owned]) -> dict[str, Tensor]:
+    """For layer i of one shard: A as "a i", G as "g i", and as "n i" how many examples and places they count."""
+    found: dict[str, Tensor] = {}
+    place = {owned: i for i, owned in enumerate(layers)}
+    for _, run, w, vectors in passes(part, theta, probe, layers):
+        seen: set[Owned] = set()
+
+        def receive(call: Call, g: Tensor, w: Tensor = w, seen: set[Owned] = seen) -> None:
+            owned, i = call.owned, place[call.owned]
+            a, g = _rows(owned, call.input, g)
+            found[f"g {i}"] = found.get(f"g {i}", 0) + torch.einsum("bgot,bgpt->gop", g, g)
+            if owned not in seen:
+                seen.add(owned)
+                weighted = a * w.abs()[:, None, None, None]
+                found[f"a {i}"] = found.get(f"a {i}", 0) + torch.einsum("bgit,bgjt->gij", weighted, a)
+                count = torch.tensor(float(w.abs().sum()) * a.shape[-1], dtype=torch.float64)
+                found[f"n {i}"] = found.get(f"n {i}", 0) + count
+
+        for vector in vectors:
+            run.back(vector, receive)
+    return found
 
 
 def _chosen(factor: Factor, theta: Params) -> tuple[list[Owned], Plan]:
@@ -153,24 +163,31 @@ class EKFAC(Measure):
         factored = Kronecker(self.kind, self.prior, self.damping)(factor, theta)
         layers, _ = _chosen(factor, theta)
         spectra = {o: b.spectrum for o, b in zip(layers, factored.blocks, strict=True)}
-        values = {o: torch.zeros_like(s.values) for o, s in spectra.items()}
-
-        def receive(call: Call, g: Tensor) -> None:
-            owned, spectrum = call.owned, spectra[call.owned]
-            a, g = _rows(owned, call.input, g)
-            a, g = spectrum.basis_a.mT @ a, spectrum.basis_g.mT @ g
-            step = max(1, CHUNK // values[owned].numel())
-            for ai, gi in zip(a.split(step), g.split(step), strict=True):
-                values[owned] += (gi @ ai.mT).pow_(2).sum(0)
-
-        for _, run, _, vectors in passes(factor, theta, self.kind, layers):
-            for vector in vectors:
-                run.back(vector, receive)
+        probe = self.kind.probe(factor)
+        values = factor.sum(lambda part: _along(part, theta, probe, spectra))
         blocks = tuple(
-            Corrected(b.place, spectra[o]._replace(values=values[o]))
-            for o, b in zip(layers, factored.blocks, strict=True)
+            Corrected(b.place, spectra[o]._replace(values=values[str(i)]))
+            for i, (o, b) in enumerate(zip(layers, factored.blocks, strict=True))
         )
         return replace(factored, blocks=blocks)
+
+
+def _along(part: Factor, theta: Params, probe: Probe, spectra: dict[Owned, Spectrum]) -> dict[str, Tensor]:
+    """The curvature along every eigenvector, for one shard; layer i has the name "i"."""
+    values = {o: torch.zeros_like(s.values) for o, s in spectra.items()}
+
+    def receive(call: Call, g: Tensor) -> None:
+        owned, spectrum = call.owned, spectra[call.owned]
+        a, g = _rows(owned, call.input, g)
+        a, g = spectrum.basis_a.mT @ a, spectrum.basis_g.mT @ g
+        step = max(1, CHUNK // values[owned].numel())
+        for ai, gi in zip(a.split(step), g.split(step), strict=True):
+            values[owned] += (gi @ ai.mT).pow_(2).sum(0)
+
+    for _, run, _, vectors in passes(part, theta, probe, list(spectra)):
+        for vector in vectors:
+            run.back(vector, receive)
+    return {str(i): value for i, value in enumerate(values.values())}
 
 
 def _rows(owned: Owned, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from torch.func import hessian
 from torch.nn.functional import logsigmoid
 
 from amends.data.examples import Examples, Inputs
+from amends.distributed.shards import added, rows, spans
 from amends.evidence.network import Network
 from amends.evidence.params import Params, flatten, unflatten, zeros_like
 
@@ -25,17 +26,19 @@ class Term(Protocol):
     def hessian(self, theta: Params) -> Tensor: ...
 
 
+VALUE = ""  # the name of a sum that belongs to no parameter
 Summand = Callable[[slice, Params, Inputs, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Weighted examples under a network; the only place that deals with batches and devices."""
+    """Weighted examples under a network; the only place that deals with batches, devices and shards."""
 
     network: Network
     examples: Examples
     weights: Tensor
     batch: int = 256
+    span: tuple[int, int] | None = None  # the shard that is computed; positions count from the start of all
 
     @classmethod
     def of(cls, network: Network, examples: Examples, batch: int = 256) -> Factor:
@@ -88,18 +91,33 @@ class Factor:
 
     def tiles(self) -> Iterator[tuple[slice, Inputs, Tensor, Tensor]]:
         """Positions, inputs, targets and weights, batch by batch, in order."""
-        for start in range(0, len(self), self.batch):
-            at = slice(start, min(start + self.batch, len(self)))
+        first, last = self.span or (0, len(self))
+        for start in range(first, last, self.batch):
+            at = slice(start, min(start + self.batch, last))
             x, y = self.examples.fetch(at.start, at.stop)
             w = self.weights[at].to(self.network.device, self.network.dtype)
             yield at, x, y.to(self.network.device), w
 
+    def sum(self, f: Callable[[Factor], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Σ f(shard) over the shards, by name; a shard has the `tiles` of its span alone."""
+        bounds = spans(len(self), self.batch)
+        return added(len(bounds), lambda s: f(replace(self, span=bounds[s])))
+
+    def rows(self, f: Callable[[slice, Inputs, Tensor], Tensor]) -> Tensor:
+        """f(positions, x, y) of every example, in order; the batches do not matter."""
+        bounds = spans(len(self), self.batch)
+
+        def part(s: int) -> Tensor:
+            found = [f(at, x, y) for at, x, y, _ in replace(self, span=bounds[s]).tiles()]
+            if not found:
+                return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
+            return found[0] if len(found) == 1 else torch.cat(found)
+
+        return rows(bounds, part)
+
     def map(self, f: Callable[[Inputs, Tensor], Tensor]) -> Tensor:
         """f(x, y) of every example, in order; the batches do not matter."""
-        rows = [f(x, y) for _, x, y, _ in self.tiles()]
-        if not rows:
-            return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
-        return torch.cat(rows)
+        return self.rows(lambda _, x, y: f(x, y))
 
     def per_example(self, theta: Params) -> Tensor:
         """log p(z|θ) of every example, unweighted."""
@@ -113,36 +131,47 @@ class Factor:
 
     def summed(self, theta: Params, summand: Summand) -> tuple[float, Params]:
         """Σ summand(positions, θ, x, y, w) and its gradient, batch by batch."""
-        value, grad = 0.0, list[Tensor]()
-        leaves = {k: v.detach().requires_grad_() for k, v in theta.items()}
-        with torch.enable_grad():
-            for at, x, y, w in self.tiles():
-                total = summand(at, leaves, x, y, w).sum()
-                value += float(total.detach())
-                if not total.requires_grad:  # θ was not used
-                    continue
-                parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
-                if not grad:
-                    grad = list(parts)
-                    continue
-                for i, part in enumerate(parts):  # not in place: two of them may be the same tensor
-                    grad[i] = grad[i] + part
-        return value, dict(zip(theta, grad, strict=True)) if grad else zeros_like(theta)
+        found = self.sum(lambda part: _summed(part, theta, summand))
+        return float(found.pop(VALUE)), found
 
     def hessian(self, theta: Params) -> Tensor:
         """∇² of the value, dense: for small problems and exact references."""
         return self.summed_hessian(theta, lambda at, live, x, y, w: w * self.network.log_prob(live, x, y))
 
     def summed_hessian(self, theta: Params, summand: Summand) -> Tensor:
-        flat = flatten(theta)
-        total = flat.new_zeros(len(flat), len(flat))
-        for at, x, y, w in self.tiles():
+        return self.sum(lambda part: {VALUE: _hessian(part, theta, summand)})[VALUE]
 
-            def value(v: Tensor, at: slice = at, x: Inputs = x, y: Tensor = y, w: Tensor = w) -> Tensor:
-                return summand(at, unflatten(v, theta), x, y, w).sum()
 
-            total += hessian(value)(flat).detach()
-        return total
+def _summed(part: Factor, theta: Params, summand: Summand) -> Params:
+    """The gradient by name, and the value, for one shard."""
+    value, grad = 0.0, list[Tensor]()
+    leaves = {k: v.detach().requires_grad_() for k, v in theta.items()}
+    with torch.enable_grad():
+        for at, x, y, w in part.tiles():
+            total = summand(at, leaves, x, y, w).sum()
+            value += float(total.detach())
+            if not total.requires_grad:  # θ was not used
+                continue
+            parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+            if not grad:
+                grad = list(parts)
+                continue
+            for i, one in enumerate(parts):  # not in place: two of them may be the same tensor
+                grad[i] = grad[i] + one
+    found = dict(zip(theta, grad, strict=True)) if grad else zeros_like(theta)
+    return {**found, VALUE: torch.tensor(value, dtype=torch.float64)}
+
+
+def _hessian(part: Factor, theta: Params, summand: Summand) -> Tensor:
+    flat = flatten(theta)
+    total = flat.new_zeros(len(flat), len(flat))
+    for at, x, y, w in part.tiles():
+
+        def value(v: Tensor, at: slice = at, x: Inputs = x, y: Tensor = y, w: Tensor = w) -> Tensor:
+            return summand(at, unflatten(v, theta), x, y, w).sum()
+
+        total += hessian(value)(flat).detach()
+    return total
 
 
 @dataclass(frozen=True, eq=False)

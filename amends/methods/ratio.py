@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from amends.curvature.kinds import slope
+from amends.data.examples import Inputs
 from amends.errors import NonFinite, NotConverged
 from amends.evidence.factor import Factor
 from amends.posteriors import Posterior
@@ -29,14 +30,16 @@ def label_part(before: Posterior, after: Posterior, train: Factor, outputs: Tens
     of an inverse curvature. An example the model expected has no gradient and no part in it.
     `outputs` are f where they are known.
     """
-    network, found = train.network, [torch.zeros(0, dtype=train.network.dtype, device=train.network.device)]
-    for at, x, y, _ in train.tiles():
-        new = after.rows(lambda theta, x=x: network.outputs(theta, x))
-        old = before.rows(lambda theta, x=x: network.outputs(theta, x)) if outputs is None else outputs[at][None]
+    network = train.network
+
+    def part(at: slice, x: Inputs, y: Tensor) -> Tensor:
+        new = after.rows(lambda theta: network.outputs(theta, x))
+        old = before.rows(lambda theta: network.outputs(theta, x)) if outputs is None else outputs[at][None]
         y = y.to(old.dtype) if y.is_floating_point() else y
         parts = [slope(network.likelihood, f, y) * (f - g) for f, g in zip(old, new, strict=True)]
-        found.append(torch.stack(parts).flatten(2).sum(2).mean(0))
-    return torch.cat(found)
+        return torch.stack(parts).flatten(2).sum(2).mean(0)
+
+    return train.rows(part)
 
 
 def predictive(before: Posterior, after: Posterior, train: Factor, *, least_effective: float = 0.05) -> Tensor:

@@ -57,7 +57,7 @@ class Anchored:
             family = held.network.likelihood.family  # a caller's own loss may not take soft targets
             held = replace(held, network=replace(held.network, likelihood=family))
             if isinstance(family, Tokens):
-                terms.append(Held(held.network, held.examples, held.weights, held.batch, self.mean))
+                terms.append(Held(held.network, held.examples, held.weights, held.batch, mean=self.mean))
             else:
                 belief = family.belief(held.outputs(self.mean))
                 terms.append(replace(held, examples=held.examples.with_targets(belief)))

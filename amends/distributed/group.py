@@ -1,0 +1,146 @@
+"""The processes that work on one repair: how many there are, which one this is, and what they tell each other.
+
+Without a process group of torch, or inside `alone`, there is one.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from amends.errors import AmendsError, BadInput, WorkerLost, first_line
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_ALONE: ContextVar[bool] = ContextVar("alone", default=False)
+
+
+def world() -> int:
+    """How many processes share the work."""
+    if _ALONE.get() or not dist.is_available() or not dist.is_initialized():
+        return 1
+    return dist.get_world_size()
+
+
+def rank() -> int:
+    """Which of them this is, from 0; 0 is the one that writes and prints."""
+    return 0 if world() == 1 else dist.get_rank()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, this process computes everything itself, whatever the others do."""
+    token = _ALONE.set(True)
+    try:
+        yield
+    finally:
+        _ALONE.reset(token)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """What torch says when a process is gone becomes a WorkerLost."""
+    try:
+        yield
+    except AmendsError:
+        raise
+    except (RuntimeError, ValueError) as e:
+        raise WorkerLost(
+            f"a process of the group was lost ({first_line(e)}); rank {dist.get_rank()}; start all of them again"
+        ) from e
+
+
+def wire(device: torch.device) -> torch.device:
+    """Where tensors of this device lie while they are sent: an accelerator only if the group has its own way."""
+    ways = str(dist.get_backend_config())
+    if "cpu:" not in ways or (device.type == "cuda" and "cuda:nccl" in ways):
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
+def from_rank(source: int, tensor: Tensor) -> Tensor:
+    """The tensor as that rank has it, on the device of the one that was passed."""
+    with together():
+        sent = tensor.detach().to(wire(tensor.device), copy=True).contiguous()
+        dist.broadcast(sent, source)
+    return sent.to(tensor.device)
+
+
+def told(value: T) -> T:
+    """What rank 0 has, whatever the others pass."""
+    if world() == 1:
+        return value
+    box = [value]
+    with together():
+        dist.broadcast_object_list(box, 0)
+    return box[0]
+
+
+def _attempted(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+    try:
+        return work(), None
+    except Exception as e:
+        try:
+            pickle.loads(pickle.dumps(e))
+            return None, e
+        except Exception:
+            return None, RuntimeError(f"{type(e).__name__}: {first_line(e)}")
+
+
+def by_first(function: Callable[P, T]) -> Callable[P, T]:
+    """For what must happen once: rank 0 does it, alone, and all return what it returned or raise what it raised."""
+
+    @wraps(function)
+    def once(*args: P.args, **kwargs: P.kwargs) -> T:
+        if world() == 1:
+            return function(*args, **kwargs)
+        made: tuple[T | None, BaseException | None] = (None, None)
+        if rank() == 0:
+            with alone():
+                made = _attempted(lambda: function(*args, **kwargs))
+        value, error = told(made)
+        if error is not None:
+            raise made[1] or error
+        return value  # type: ignore[return-value]
+
+    return once
+
+
+@contextmanager
+def held_by_first(context: AbstractContextManager[T]) -> Iterator[T]:
+    """A context, such as a lock, that rank 0 is in for all of them; each gets its value."""
+    if world() == 1:
+        with context as value:
+            yield value
+        return
+    value = by_first(context.__enter__)()
+    error: BaseException | None = None
+    try:
+        yield value
+    except BaseException as e:
+        error = e
+        raise
+    finally:
+        if rank() == 0:
+            with alone():
+                context.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+
+
+def alike(what: str, mark: Any, todo: str) -> None:
+    """BadInput, in every process, unless all of them have the same mark."""
+    if world() == 1:
+        return
+    marks: list[Any] = [None] * world()
+    with together():
+        dist.all_gather_object(marks, mark)
+    other = next((r for r, m in enumerate(marks) if m != marks[0]), None)
+    if other is not None:
+        raise BadInput(f"{what} is not the same on every rank; ranks 0 and {other}; {todo}")
