@@ -43,7 +43,7 @@ class Known:
         network = self.data.network
         if self.outputs is None:
             return self.data.map(lambda x, y: f(network.outputs(network.params, x), y)).double().cpu().numpy()
-        found = [f(self.outputs[at], y) for at, _, y, _ in self.data.tiles()]
+        found = [f(self.outputs[at], y) for at, y in self.data.targets()]
         return torch.cat(found).double().cpu().numpy() if found else np.zeros(0)
 
     def scores(self, method: Method, q: Posterior, after: Posterior) -> Tensor:

@@ -98,6 +98,12 @@ class Factor:
             w = self.weights[at].to(self.network.device, self.network.dtype)
             yield at, x, y.to(self.network.device), w
 
+    def targets(self) -> Iterator[tuple[slice, Tensor]]:
+        """Positions and targets, batch by batch: what needs no inputs reads none."""
+        for start in range(0, len(self), self.batch):
+            at = slice(start, min(start + self.batch, len(self)))
+            yield at, self.examples.y[at].to(self.network.device)
+
     def sum(self, f: Callable[[Factor], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Σ f(shard) over the shards, by name; a shard has the `tiles` of its span alone."""
         bounds = spans(len(self), self.batch)

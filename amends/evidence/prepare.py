@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import numbers
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from amends.data.examples import Examples, examples, leaves
+from amends.data.hashes import labels_hash, weights_hash
+from amends.distributed.group import alike, world
 from amends.errors import BadInput, OutOfMemory, first_line
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
@@ -50,12 +52,24 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
     for data in given.values():
         _same_columns(data, first)
         network.check(data)
+    _on_every_rank(network, given.values())
     _warn_of_probabilities(network, first)
     resident = network.device.type != "cpu" and sum(map(_bytes, given.values())) <= RESIDENT
     return {
         name: Factor.of(network, data.to(network.device) if resident else data, int(batch_size))
         for name, data in given.items()
     }
+
+
+def _on_every_rank(network: Network, sets: Iterable[Examples]) -> None:
+    """BadInput where the processes of a group were given different things; one process alone has nothing to ask."""
+    if world() == 1:
+        return
+    alike("the model", weights_hash(network.params), "load the same weights on each")
+    for data in sets:
+        alike(
+            data.name, (len(data), labels_hash(data.y)), "give each the whole set, in one order; it is dealt out here"
+        )
 
 
 def needed(failures: Any) -> Any:

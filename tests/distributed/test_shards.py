@@ -1,0 +1,88 @@
+"""What a repair computes does not depend on how many processes share the work, to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from amends.distributed.shards import BATCHES, SHARDS, spans
+from amends.errors import BadInput
+from amends.evidence.params import flatten
+from tests.distributed import worlds
+from tests.distributed.processes import in_group, sha256
+
+
+def test_a_set_is_cut_by_its_size_and_its_batches_alone():
+    for n in (1, 5, 28, 29, 157, 4 * 64 * 7, 4 * 64 * 7 + 1, 10**6 + 3):
+        bounds = spans(n, 7)
+        assert [a for a, _ in bounds] == [0, *(b for _, b in bounds[:-1])]
+        assert bounds[-1][1] == n
+        assert len(bounds) <= SHARDS
+        assert all(a % 7 == 0 for a, _ in bounds)
+        assert all(b - a >= min(n, BATCHES * 7) for a, b in bounds[:-1])
+    assert spans(0, 7) == [(0, 0)]
+
+
+def test_the_sum_is_that_of_the_shards_in_their_order():
+    """In float64 between shards, and in the precision of the weights within one."""
+    data = worlds.factor()
+    assert data.network.dtype == torch.float32
+    assert sha256(flatten(data.value_and_grad(data.network.params)[1])) == sha256(worlds.summed_by_hand())
+
+
+@pytest.mark.parametrize("world", [2, 3, 4])
+def test_any_number_of_processes_gives_the_same_bits(world, tmp_path):
+    """157 examples in 6 shards: no world size divides them all."""
+    assert in_group(world, worlds.everything, tmp_path) == [worlds.everything()] * world
+
+
+def test_a_whole_repair_is_the_same_in_three_processes(tmp_path):
+    assert in_group(3, worlds.repaired, tmp_path) == [worlds.repaired()] * 3
+
+
+def test_each_process_computes_its_own_shards_and_no_other(tmp_path):
+    """Where a derivative is taken each computes all of them."""
+    said = in_group(4, worlds.shares, tmp_path)
+    batches = said[0][1]
+    assert [r for *_, r in said] == [0, 1, 2, 3]
+    assert sum(seen - batches for seen, _, _ in said) == batches == 23
+    assert max(seen - batches for seen, _, _ in said) == 8
+
+
+def test_more_processes_than_shards(tmp_path):
+    assert in_group(4, worlds.two_shards, tmp_path) == [worlds.two_shards()] * 4
+
+
+def test_what_must_happen_once_does(tmp_path):
+    said = in_group(2, worlds.led, tmp_path, str(tmp_path))
+    assert said == [((1, 0), "no; here; do it", "from 0", 1)] * 2
+    assert (tmp_path / "log").read_text() == "once\n"
+
+
+@pytest.mark.parametrize(
+    ("work", "what"),
+    [(worlds.other_weights, "the model is not the same on every rank; ranks 0 and 1; load the same weights on each"),
+     (worlds.more_data, "train is not the same on every rank; ranks 0 and 1; give each the whole set, in one order; "
+                        "it is dealt out here")],
+)  # fmt: skip
+def test_processes_that_were_given_different_things_are_told(work, what, tmp_path):
+    said = in_group(2, work, tmp_path)
+    assert [type(e) for e in said] == [BadInput] * 2
+    assert [str(e) for e in said] == [what] * 2
+
+
+def test_a_process_that_is_gone_is_an_error_of_ours(tmp_path):
+    lost = in_group(2, worlds.left_alone, tmp_path)
+    assert lost[0].startswith("a process of the group was lost (")
+    assert lost[0].endswith("); rank 0; start all of them again")
+
+
+def test_one_process_computes_as_a_shard_of_its_own_would():
+    """A small set is one shard, and its sum is not widened on the way."""
+    data = worlds.factor()[:28]
+    theta = data.network.params
+    assert len(spans(len(data), data.batch)) == 1
+    whole = flatten(data.value_and_grad(theta)[1])
+    parts = [flatten(data[i : i + 7].value_and_grad(theta)[1]) for i in range(0, 28, 7)]
+    assert np.array_equal(whole.numpy(), (((parts[0] + parts[1]) + parts[2]) + parts[3]).numpy())

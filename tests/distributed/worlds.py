@@ -1,0 +1,158 @@
+"""What the processes of a group compute in a test. Every function here is called in each of them."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import torch
+from torch import nn
+
+import amends
+from amends.curvature import EKFAC, GGN, Dense, Diagonal, Kronecker, Sampled
+from amends.distributed.group import alone, by_first, rank, told, world
+from amends.evidence.factor import Factor
+from amends.evidence.params import flatten
+from amends.evidence.prepare import prepare
+from tests.distributed.processes import sha256
+from tests.worlds import planted_digits, turned_corner
+
+BATCH = 7  # 157 examples: 23 batches, the last of 3; 6 shards, the last of 3 batches
+
+
+def corner():
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)), torch.randn(157, 4)
+    return net, (x, torch.randint(0, 3, (157,)))
+
+
+def factor() -> Factor:
+    net, train = corner()
+    return prepare(net, None, None, BATCH, train=train)["train"]
+
+
+def sums() -> dict[str, str]:
+    """A hash of everything that is summed over D, and of everything that is a row of it."""
+    data = factor()
+    theta = data.network.params
+    value, grad = data.value_and_grad(theta)
+    with torch.no_grad():
+        found = {
+            "gradient": sha256(value, flatten(grad)),
+            "Fisher": sha256(flatten(Diagonal(GGN())(data, theta).data)),
+            "Fisher, sampled": sha256(flatten(Diagonal(Sampled(2, seed=3))(data, theta).data)),
+            "Kronecker": sha256(Kronecker(GGN())(data, theta).dense()),
+            "EKFAC": sha256(EKFAC(GGN())(data, theta).dense()),
+            "dense": sha256(Dense(GGN())(data, theta).dense()),
+            "Hessian": sha256(data.hessian(theta)),
+            "rows": sha256(data.per_example(theta), data.outputs(theta)),
+        }
+    return found
+
+
+def identified() -> dict[str, str]:
+    """A hash of the scores of several methods."""
+    net, train, failures, remaining = turned_corner()[:4]
+    chosen = {
+        "ewc": amends.methods.ewc(),
+        "functional": amends.methods.functional(),
+        "grad_dot": amends.methods.grad_dot(),
+    }
+    return {
+        name: sha256(amends.identify(net, train, failures, remaining, method=method, batch_size=BATCH).scores)
+        for name, method in chosen.items()
+    }
+
+
+def everything() -> dict[str, str]:
+    return sums() | identified()
+
+
+def two_shards() -> str:
+    data = factor()[: 4 * BATCH + 1]
+    with torch.no_grad():
+        rows = data.per_example(data.network.params)
+    return sha256(flatten(data.value_and_grad(data.network.params)[1]), rows)
+
+
+def left_alone() -> str:
+    """Rank 1 goes without a word; rank 0 waits for it."""
+    data = factor()
+    if rank():
+        return ""
+    try:
+        data.value_and_grad(data.network.params)
+        return "nobody was lost"
+    except amends.errors.WorkerLost as e:
+        return str(e)
+
+
+def repaired() -> dict[str, str]:
+    """A hash of the scores, the causes, the metrics and the weights of a repair with every choice left to amends."""
+    model, train, failures, remaining, _ = planted_digits()
+    result = amends.repair(model, train, failures, remaining, budget="quick", batch_size=16)
+    return {
+        "verdict": result.verdict,
+        "scores": sha256(result.influence.scores),
+        "causes": sha256(result.causes.to_csv()),
+        "metrics": sha256(result.metrics),
+        "weights": sha256(flatten(result.after)),
+    }
+
+
+def shares() -> tuple[int, int, int]:
+    """How many batches this process computed in one pass over D, of how many in all; and its rank."""
+    data, seen = factor(), []
+    data.rows(lambda at, x, y: seen.append(at) or y)
+    with torch.no_grad():
+        data.rows(lambda at, x, y: seen.append(at) or y)
+    return len(seen), sum(1 for _ in data.tiles()), rank()
+
+
+def led(folder: str) -> tuple:
+    """What happens once happens in one process, alone, and all of them hear of it."""
+
+    @by_first
+    def write() -> tuple[int, int]:
+        with open(os.path.join(folder, "log"), "a") as log:
+            log.write("once\n")
+        return world(), rank()
+
+    @by_first
+    def fail() -> None:
+        raise amends.errors.BadInput("no; here; do it")
+
+    try:
+        fail()
+        said = ""
+    except amends.errors.BadInput as e:
+        said = str(e)
+    with alone():
+        single = world()
+    return write(), said, told(f"from {rank()}"), single
+
+
+def other_weights() -> object:
+    """Each process brings a model of its own."""
+    net, train = corner()
+    torch.manual_seed(rank())
+    net[0].reset_parameters()
+    return amends.identify(net, train, (train[0][:9], (train[1][:9] + 1) % 3), method=amends.methods.grad_dot())
+
+
+def more_data() -> object:
+    """Rank 1 has one example less."""
+    net, (x, y) = corner()
+    train = (x[rank() :], y[rank() :])
+    return amends.identify(net, train, (x[:9], (y[:9] + 1) % 3), method=amends.methods.grad_dot())
+
+
+def summed_by_hand() -> np.ndarray:
+    """The gradient as a shard after a shard gives it, in float64: what any number of processes must give."""
+    data = factor()
+    theta = data.network.params
+    total = torch.zeros_like(flatten(theta), dtype=torch.float64)
+    for start in range(0, 157, 4 * BATCH):
+        part = data[start : start + 4 * BATCH]
+        total += flatten(part.value_and_grad(theta)[1]).double()
+    return total.float().numpy()
