@@ -36,7 +36,7 @@ def added(count: int, part: Callable[[int], Named]) -> dict[str, Tensor]:
     like: Named = {}
     for first in range(0, count, world()):
         mine = part(first + rank()) if first + rank() < count else None
-        like = like or _likeness(mine, count)
+        like = like or (mine if mine is not None and count >= world() else _likeness(mine))
         for one in _in_order(mine, like, min(world(), count - first)):
             for name, value in one.items():
                 total[name] = value.to(_wide(value), copy=True) if name not in total else total[name].add_(value)
@@ -49,8 +49,8 @@ def rows(bounds: list[tuple[int, int]], part: Callable[[int], Tensor]) -> Tensor
         found = [part(s) for s in range(len(bounds))]
         return found[0] if len(found) == 1 else torch.cat(found)
     mine = {s: part(s) for s in range(rank(), len(bounds), world())}
-    shape, dtype, kind = told((tuple(mine[0].shape[1:]), mine[0].dtype, mine[0].device.type) if 0 in mine else None)
-    every = torch.empty(bounds[-1][1], *shape, dtype=dtype, device=kind)
+    like = _likeness({"": mine[0]} if 0 in mine else None)[""]
+    every = like.new_empty(bounds[-1][1], *like.shape[1:])
     for s, (start, stop) in enumerate(bounds):
         every[start:stop] = from_rank(s % world(), mine.pop(s) if s in mine else every[start:stop])
     return every
@@ -58,21 +58,18 @@ def rows(bounds: list[tuple[int, int]], part: Callable[[int], Tensor]) -> Tensor
 
 def _derived() -> bool:
     """Whether a derivative is being taken of the rows: it does not travel, so each process computes all of them."""
-    return torch.is_grad_enabled() or torch._C._functorch.peek_interpreter_stack() is not None
+    inside = torch._C._functorch.peek_interpreter_stack()  # type: ignore[attr-defined]
+    return torch.is_grad_enabled() or inside is not None
 
 
 def _wide(value: Tensor) -> torch.dtype:
     return torch.float32 if value.device.type == "mps" else torch.float64
 
 
-def _likeness(mine: Named | None, count: int) -> Named:
-    """Names, shapes and dtypes of what is summed, for a process that has no shard of its own too."""
-    if count >= world():
-        assert mine is not None
-        return mine
-    said = None if mine is None else {k: (tuple(v.shape), v.dtype, v.device.type) for k, v in mine.items()}
-    known = told(said)
-    return mine or {k: torch.zeros(shape, dtype=dtype, device=kind) for k, (shape, dtype, kind) in known.items()}
+def _likeness(mine: Named | None) -> Named:
+    """As rank 0 has it in name, shape and dtype, for a process that has no shard of its own too."""
+    said = {k: (tuple(v.shape), v.dtype, v.device.type) for k, v in (mine or {}).items()}
+    return {k: torch.zeros(shape, dtype=dtype, device=kind) for k, (shape, dtype, kind) in told(said).items()}
 
 
 def _in_order(mine: Named | None, like: Named, count: int) -> Iterator[Named]:
