@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.protocol import failed, flipped_labels, outputs
-from experiments.rankings import GivenUp, chosen, found, ranked
-from experiments.running import Plan, Row, Rows, main
+from experiments.protocol import Case, flipped_labels, outputs
+from experiments.rankings import chosen, found, ranked
+from experiments.running import Found, Plan, Row, Rows, main
 from experiments.sets import SETS
 from experiments.tables import Column
 from experiments.tables import saved as table
@@ -24,31 +24,33 @@ SHOWN = 16
 GALLERY = ("ewc_as_printed", "ewc", "default")
 
 
+def names(plan: Plan) -> tuple[str, ...]:
+    return chosen(plan.methods)
+
+
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    todo = rows.missing(["base", *chosen(plan.methods)])
-    if not todo:
-        return
-    case = failed(flipped_labels(plan.start(seed)))
-    for name in todo:
+    def row(name: str) -> Found:
+        case = plan.case(seed, flipped_labels)
         if name == "base":
-            x, y = case.train
-            fitted = (outputs(case.net, x).argmax(1) == y).cpu().numpy()
-            truth = case.data.test[1]
-            counts = np.bincount(truth[case.said != truth], minlength=len(case.about.classes))
-            rows.add(name, [(0, "accuracy", case.accuracy), (0, "wrong labels", case.wrong.sum()),
-                            (0, "wrong labels given back", fitted[case.wrong].mean()),
-                            *((c, "failures of class", n) for c, n in enumerate(counts))])  # fmt: skip
-            continue
-        try:
-            scores, seconds = ranked(case, name)
-        except GivenUp as why:
-            rows.give_up(name, why)
-            continue
+            return about(case)
+        scores, seconds = ranked(case, name)
         if name in GALLERY:
             order = np.argsort(-scores, kind="stable")
             for end, at in (("most", order[:SHOWN]), ("least", order[-SHOWN:])):
                 rows.pictures(**{f"{name}, {end}": case.data.images[at], f"{name}, {end} damaged": case.wrong[at]})
-        rows.add(name, [(0, "seconds", seconds), *found(case, scores)])
+        return [(0, "seconds", seconds), *found(case, scores)]
+
+    rows.fill(["base", *names(plan)], row)
+
+
+def about(case: Case) -> Found:
+    x, y = case.train
+    fitted = (outputs(case.net, x).argmax(1) == y).cpu().numpy()
+    truth = case.data.test[1]
+    counts = np.bincount(truth[case.said != truth], minlength=len(case.about.classes))
+    return [(0, "accuracy", case.accuracy), (0, "wrong labels", case.wrong.sum()),
+            (0, "wrong labels given back", fitted[case.wrong].mean()),
+            *((c, "failures of class", n) for c, n in enumerate(counts))]  # fmt: skip
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:

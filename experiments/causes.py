@@ -12,29 +12,27 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.protocol import NOTHING, REFERENCE, after, failed, flipped_labels
-from experiments.rankings import GivenUp, chosen, ranked
-from experiments.running import Plan, Row, Rows, main
+from experiments.protocol import NOTHING, REFERENCE, after, flipped_labels
+from experiments.rankings import chosen, ranked
+from experiments.running import Found, Plan, Row, Rows, main
 from experiments.tables import Column
 from experiments.tables import saved as table
 
 
+def names(plan: Plan) -> tuple[str, ...]:
+    return tuple(name for name in chosen(plan.methods) if name != "oracle")
+
+
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    todo = rows.missing([NOTHING, REFERENCE, *(name for name in chosen(plan.methods) if name != "oracle")])
-    if not todo:
-        return
-    case = failed(flipped_labels(plan.start(seed)))
-    for name in todo:
+    def row(name: str) -> Found:
+        case = plan.case(seed, flipped_labels)
         if name in (NOTHING, REFERENCE):
-            rows.add(name, after(case, np.flatnonzero(case.wrong) if name == REFERENCE else np.zeros(0, dtype=int)))
-            continue
-        try:
-            scores, seconds = ranked(case, name)
-        except GivenUp as why:
-            rows.give_up(name, why)
-            continue
+            return after(case, np.flatnonzero(case.wrong) if name == REFERENCE else np.zeros(0, dtype=int))
+        scores, seconds = ranked(case, name)
         order = np.argsort(-scores, kind="stable")
-        rows.add(name, [(0, "seconds", seconds), *(row for k in plan.removed for row in after(case, order[:k]))])
+        return [(0, "seconds", seconds), *(found for k in plan.removed for found in after(case, order[:k]))]
+
+    rows.fill([NOTHING, REFERENCE, *names(plan)], row)
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.protocol import Case, failed, fine_tuned, flipped_labels
-from experiments.rankings import chosen, ranked
-from experiments.running import Plan, Row, Rows, main
+from experiments.protocol import Case, fine_tuned, flipped_labels
+from experiments.rankings import chosen, first
+from experiments.running import Found, Plan, Row, Rows, main
 
 CAUSES, SHARE = "ewc", 0.15
 PULLS = (0.0, 100.0, 1e3, 1e4, 1e5)
@@ -29,19 +29,20 @@ LOOKS = {"nothing removed": ("#7f7f7f", "x"), "D∖C": ("#e6b800", "o"), "failur
          "D∖C and failures": ("#8c564b", "s")}  # fmt: skip
 
 
+def names(plan: Plan) -> tuple[str, ...]:
+    return chosen(plan.methods, WAYS, tuple(WAYS))
+
+
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    todo = rows.missing(chosen(plan.methods, WAYS, tuple(WAYS)))
-    if not todo:
-        return
-    case = failed(flipped_labels(plan.start(seed)))
-    scores, _ = ranked(case, CAUSES)
-    causes = np.argsort(-scores, kind="stable")[: round(SHARE * len(scores))]
-    for name in todo:
-        rows.add(name, [row for pull in PULLS[: 1 if name != "failures" else None]
-                        for row in treated(case, causes, name, pull)])  # fmt: skip
+    def row(name: str) -> Found:
+        case = plan.case(seed, flipped_labels)
+        pulls = PULLS if name == "failures" else PULLS[:1]
+        return [found for pull in pulls for found in treated(case, first(case, CAUSES, SHARE), name, pull)]
+
+    rows.fill(names(plan), row)
 
 
-def treated(case: Case, causes: np.ndarray, name: str, pull: float) -> list[tuple[float, str, float]]:
+def treated(case: Case, causes: np.ndarray, name: str, pull: float) -> Found:
     """On the failures alone an epoch is short, so that it makes as many steps as the others make."""
     options = {**WAYS[name], "pull": pull}
     if name == "failures":

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.protocol import NOTHING, REFERENCE, Case, Damaged, Start, after, failed, outputs, trained
-from experiments.rankings import GivenUp, chosen, found, ranked
-from experiments.running import Plan, Row, Rows
+from experiments.protocol import NOTHING, REFERENCE, Case, Damaged, Start, after, outputs, trained
+from experiments.rankings import chosen, found, ranked
+from experiments.running import Found, Plan, Row, Rows
 from experiments.tables import Column
 from experiments.tables import saved as table
 
@@ -19,26 +19,32 @@ AGAIN = "trained again without them"
 
 def one_seed(plan: Plan, seed: int, rows: Rows, damage: Callable[[Start], Damaged]) -> None:
     """Rows ii to iv of the figure for every method, beside three references."""
-    todo = rows.missing(["base", NOTHING, REFERENCE, AGAIN, *chosen(plan.methods)])
-    if not todo:
-        return
-    case = failed(damage(plan.start(seed)), plan.start(seed).about.noisy)
-    at = np.flatnonzero(case.wrong)
-    for name in todo:
+
+    def row(name: str) -> Found:
+        case = plan.case(seed, damage)
+        at = np.flatnonzero(case.wrong)
         if name == "base":
-            rows.add(name, about(case))
             rows.pictures(damaged=case.data.images[at[:SHOWN]])
-        elif name == NOTHING:
-            rows.add(name, after(case, np.zeros(0, dtype=int)))
-        elif name == REFERENCE:
-            rows.add(name, after(case, at))
-        elif name == AGAIN:
-            rows.add(name, [(len(at), measure, value) for measure, value in without(case).items()])
-        else:
-            one_method(plan, case, name, rows)
+            return about(case)
+        if name in (NOTHING, REFERENCE):
+            return after(case, at if name == REFERENCE else at[:0])
+        if name == AGAIN:
+            return [(len(at), measure, value) for measure, value in without(case).items()]
+        return one_method(plan, case, name, rows)
+
+    rows.fill(["base", NOTHING, REFERENCE, AGAIN, *names(plan)], row)
 
 
-def about(case: Case) -> list[tuple[float, str, float]]:
+def names(plan: Plan) -> tuple[str, ...]:
+    return chosen(plan.methods)
+
+
+def removed(plan: Plan) -> tuple[int, ...]:
+    """The largest number of the data set, as in the paper, and a smaller one, unless others are asked for."""
+    return plan.sizes or tuple(dict.fromkeys((plan.removed[1], plan.removed[-1])))
+
+
+def about(case: Case) -> Found:
     x, y = case.train
     fitted = (outputs(case.net, x).argmax(1) == y).cpu().numpy()
     sizes = [(0, f"size of {name}", len(part[1])) for name, part in case.sets.items()]
@@ -48,23 +54,19 @@ def about(case: Case) -> list[tuple[float, str, float]]:
             (0, "fitted, others", float(fitted[~case.wrong].mean())), *sizes]  # fmt: skip
 
 
-def one_method(plan: Plan, case: Case, name: str, rows: Rows) -> None:
-    try:
-        scores, seconds = ranked(case, name)
-    except GivenUp as why:
-        rows.give_up(name, why)
-        return
+def one_method(plan: Plan, case: Case, name: str, rows: Rows) -> Found:
+    scores, seconds = ranked(case, name)
     order = np.argsort(-scores, kind="stable")
     inside = np.isin(case.data.true[order], case.about.noisy)
     made = [(0, "seconds", seconds), *found(case, scores)]
-    made += [(k, "of the noisy classes", float(inside[:k].mean())) for k in (SHOWN, *plan.removed)]
+    made += [(k, "of the noisy classes", float(inside[:k].mean())) for k in (SHOWN, *removed(plan))]
     if name != "oracle":  # whose first k are some of the damaged, in no order
-        for k in plan.removed:
+        for k in removed(plan):
             made += after(case, order[:k])
     rows.pictures(
         **{f"{name}, most": case.data.images[order[:SHOWN]], f"{name}, most damaged": case.wrong[order[:SHOWN]]}
     )
-    rows.add(name, made)
+    return made
 
 
 def without(case: Case) -> dict[str, float]:
@@ -79,11 +81,12 @@ def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
     """Rows i to iv of the figure, and the most harmful examples."""
     from experiments.figures import axes_of, curves, images, labelled, legend, level, saved, style
 
+    sizes = removed(plan)
     stored = dict(np.load(plan.folder / f"seed_{rows[0].seed}.npz"))
     figure, axes = axes_of(15, 4.6, 4)
     images(axes[0], stored["damaged"], f"i. {damage}, {plan.on}", across=4)
     curves(axes[1], rows, "damaged")
-    axes[1].set_xlim(0, plan.removed[-1])
+    axes[1].set_xlim(0, sizes[-1])
     labelled(axes[1], "ii. damaged ones among the first k", "k, most harmful first", "share of the first k")
     for ax, measure, title in (
         (axes[2], "holdout", "iii. failures never shown"),
@@ -94,11 +97,11 @@ def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
         level(ax, rows, NOTHING, measure, "nothing removed", ":")
         labelled(ax, title, "causes removed, then fine-tuned", "accuracy")
     legend(figure, *axes[1:])
-    most = plan.removed[-1]
+    most = sizes[-1]
     columns: dict[str, Column] = {"average precision": ("average precision", 0), "seconds": ("seconds", 0)}
-    columns |= {f"damaged of the first {k}": ("damaged", k) for k in plan.removed}
+    columns |= {f"damaged of the first {k}": ("damaged", k) for k in sizes}
     columns |= {f"of the noisy classes, first {most}": ("of the noisy classes", most)}
-    columns |= {f"{m}, {k} removed": (m, k) for m in ("query", "holdout", "remaining") for k in plan.removed}
+    columns |= {f"{m}, {k} removed": (m, k) for m in ("query", "holdout", "remaining") for k in sizes}
     made = [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
     shown = [name for name in ("ewc_as_printed", "ewc", "default") if f"{name}, most" in stored]
     if shown:

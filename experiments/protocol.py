@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ class Case:
     train: Pair
     sets: dict[str, Pair]
     said: np.ndarray  # what the network says of the test set
+    known: dict[str, Any] = field(default_factory=dict)  # rankings made already, by the name of the method
 
     @property
     def about(self) -> DataSet:
@@ -157,6 +159,12 @@ def failed(data: Damaged, classes: tuple[int, ...] | None = None) -> Case:
             for k, at in parts.items()}  # fmt: skip
     x, y = (torch.tensor(part, device=start.device) for part in data.train)
     return Case(data, net, trace, (x, y), sets, said)
+
+
+@lru_cache(maxsize=1)
+def case_of(start: Start, damage: Callable[[Start], Damaged]) -> Case:
+    """The network that learned what was damaged so. The last one is kept, since experiments share it."""
+    return failed(damage(start), None if damage is flipped_labels else start.about.noisy)
 
 
 @torch.no_grad()

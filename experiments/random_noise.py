@@ -15,6 +15,8 @@ from experiments import input_noise
 from experiments.protocol import noisy_inputs
 from experiments.running import Plan, Row, Rows, main
 
+names = input_noise.names
+
 
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
     input_noise.one_seed(plan, seed, rows, noisy_inputs)

@@ -19,13 +19,10 @@ from amends.methods import named
 from amends.methods.table import names
 from amends.remember import Laplace
 from experiments.protocol import Case, batch_size, timed
+from experiments.running import GivenUp
 
 PATIENCE = 120  # seconds a method may take with a large network before it is given up
 CURVED = 4000  # examples of D that the curvature of a large model is measured on
-
-
-class GivenUp(Exception):
-    """A method that takes too long, or cannot rank here."""
 
 
 def of_a_part(case: Case, method: Any, kind: Any) -> Any:
@@ -69,9 +66,20 @@ def chosen(
     return known if "all" in asked else asked or usual
 
 
-def ranked(case: Case, name: str, query: Any = None) -> tuple[np.ndarray, float]:
-    """The scores a method gives D, and the seconds it took; with other failures than the query where they are given."""
-    shown = case.sets["query"] if query is None else query
+def ranked(case: Case, name: str) -> tuple[np.ndarray, float]:
+    """The scores a method gives D by the query, and the seconds it took; made once, though several experiments ask."""
+    if name not in case.known:
+        try:
+            case.known[name] = rank(case, name, case.sets["query"])
+        except GivenUp as why:
+            case.known[name] = why
+    if isinstance(case.known[name], GivenUp):
+        raise case.known[name]
+    return case.known[name]
+
+
+def rank(case: Case, name: str, shown: Any) -> tuple[np.ndarray, float]:
+    """The same with these failures."""
     if not len(shown[1]):
         raise GivenUp("the network fails on nothing there")
     with patient(PATIENCE if case.about.large else None):
@@ -85,6 +93,12 @@ def ranked(case: Case, name: str, query: Any = None) -> tuple[np.ndarray, float]
         except (NotConverged, NonFinite, OutOfMemory, BadInput) as error:
             raise GivenUp(str(error)) from error
     return influence.scores, seconds
+
+
+def first(case: Case, name: str, share: float) -> np.ndarray:
+    """The causes by a method: so large a share of D, most harmful first."""
+    scores, _ = ranked(case, name)
+    return np.argsort(-scores, kind="stable")[: round(share * len(scores))]
 
 
 def found(case: Case, scores: np.ndarray, points: int = 40) -> list[tuple[int, str, float]]:

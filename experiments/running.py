@@ -6,9 +6,10 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,10 +21,15 @@ import torch
 
 from amends.errors import AmendsError, BadInput, DiskError, nearest
 from experiments import ITEMS
-from experiments.protocol import Start
+from experiments.protocol import Case, Damaged, Start, case_of
 from experiments.sets import SETS
 
+Found = Iterable[tuple[float, str, float]]  # k, a measure and its value
 COLUMNS = ("seed", "method", "k", "measure", "value")
+
+
+class GivenUp(Exception):
+    """A row that takes too long, or cannot be made here."""
 
 
 class Row(NamedTuple):
@@ -56,6 +62,9 @@ class Plan:
     def start(self, seed: int) -> Start:
         return Start(self.on, self.data, seed, self.device)
 
+    def case(self, seed: int, damage: Callable[[Start], Damaged]) -> Case:
+        return case_of(self.start(seed), damage)
+
     @property
     def removed(self) -> tuple[int, ...]:
         return self.sizes or SETS[self.on].sizes
@@ -72,7 +81,17 @@ class Rows:
         done = {row.method for row in self.rows}
         return [name for name in names if name not in done]
 
-    def add(self, method: str, found: Iterable[tuple[float, str, float]]) -> None:
+    def fill(self, names: Iterable[str], make: Callable[[str], Found]) -> None:
+        """Makes the rows that are missing. One that is given up says so; its reason goes to stderr."""
+        for name in self.missing(names):
+            try:
+                found = make(name)
+            except GivenUp as why:
+                print(f"seed {self.seed}: {name} is given up: {why}", file=sys.stderr, flush=True)
+                found = [(0, "given up", 1.0)]
+            self.add(name, found)
+
+    def add(self, method: str, found: Found) -> None:
         self.rows += [Row(self.seed, method, k, measure, float(value)) for k, measure, value in found]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -80,11 +99,6 @@ class Rows:
         writer.writerows((r.seed, r.method, f"{r.k:g}", r.measure, f"{r.value:.6g}") for r in self.rows)
         written(self.path, text.getvalue().encode())
         print(f"seed {self.seed}: {method}", file=sys.stderr, flush=True)
-
-    def give_up(self, method: str, why: Exception) -> None:
-        """A row that says so; its reason goes to stderr."""
-        print(f"seed {self.seed}: {method} is given up: {why}", file=sys.stderr, flush=True)
-        self.add(method, [(0, "given up", 1.0)])
 
     def pictures(self, **arrays: np.ndarray) -> None:
         """Images for the figures, beside the rows; those that are there stay."""
@@ -120,18 +134,32 @@ def reproduce(plan: Plan) -> list[Path]:
     """Make the rows of every seed that are not there yet, then draw the figures. Returns the files of the figures."""
     if plan.item not in ITEMS:
         raise BadInput(f"no experiment {plan.item!r}; reproduce; {nearest(plan.item, ITEMS)}")
-    script = import_module(f"experiments.{plan.item.replace('-', '_')}")
+    for seed in plan.seeds:
+        one_seed(plan, seed, Rows(plan.folder, seed))
+    return drawn(plan)
+
+
+def script(item: str) -> ModuleType:
+    return import_module(f"experiments.{item.replace('-', '_')}")
+
+
+def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
+    """The same numbers every time on the same hardware, but for those of large networks on a GPU."""
     large = SETS[plan.on].large
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = large
     torch.backends.cudnn.deterministic = True
-    for seed in plan.seeds:
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(plan.device != "cpu" and not large, warn_only=True)
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            script.one_seed(plan, seed, Rows(plan.folder, seed))
-    return drawn(script, plan)
+            script(plan.item).one_seed(plan, seed, rows)
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
-def drawn(script: ModuleType, plan: Plan) -> list[Path]:
+def drawn(plan: Plan) -> list[Path]:
     """The figures, of all seeds that are there."""
     try:
         import matplotlib  # noqa: F401
@@ -140,7 +168,7 @@ def drawn(script: ModuleType, plan: Plan) -> list[Path]:
         return []
     seeds = sorted(plan.folder.glob("seed_*.csv"), key=lambda p: int(p.stem.split("_")[1]))
     rows = [row for path in seeds for row in read(path)]
-    return script.draw(plan, rows)
+    return script(plan.item).draw(plan, rows)
 
 
 def main(item: str, args: list[str] | None = None) -> None:

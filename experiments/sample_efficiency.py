@@ -13,35 +13,34 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.protocol import REFERENCE, Case, after, failed, flipped_labels
-from experiments.rankings import GivenUp, chosen, ranked
-from experiments.running import Plan, Row, Rows, main
+from experiments.protocol import REFERENCE, Case, after, flipped_labels
+from experiments.rankings import chosen, rank, ranked
+from experiments.running import Found, Plan, Row, Rows, main
 from experiments.tables import Column
 from experiments.tables import saved as table
 
 SHARES = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
+def names(plan: Plan) -> tuple[str, ...]:
+    return tuple(name for name in chosen(plan.methods) if name != "oracle")
+
+
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    todo = rows.missing([REFERENCE, *(name for name in chosen(plan.methods) if name != "oracle")])
-    if not todo:
-        return
-    case = failed(flipped_labels(plan.start(seed)))
-    for name in todo:
+    def row(name: str) -> Found:
+        case = plan.case(seed, flipped_labels)
         if name == REFERENCE:
-            rows.add(name, after(case, np.flatnonzero(case.wrong)))
-            continue
-        try:
-            rows.add(name, [row for share in SHARES for row in with_a_share(case, name, share)])
-        except GivenUp as why:
-            rows.give_up(name, why)
+            return after(case, np.flatnonzero(case.wrong))
+        return [found for share in SHARES for found in with_a_share(case, name, share)]
+
+    rows.fill([REFERENCE, *names(plan)], row)
 
 
-def with_a_share(case: Case, name: str, share: float) -> list[tuple[float, str, float]]:
+def with_a_share(case: Case, name: str, share: float) -> Found:
     """What is found and repaired with the first so many failures of the query."""
     x, y = case.sets["query"]
     some = max(2, round(share * len(y)))
-    scores, _ = ranked(case, name, (x[:some], y[:some]))
+    scores, _ = rank(case, name, (x[:some], y[:some])) if share < 1 else ranked(case, name)
     harmful = scores > np.median(scores) if name == "random" else scores > 0
     made = [(share, "removed", harmful.sum()), (share, "precision", case.wrong[harmful].mean() if harmful.any() else 0),
             (share, "recall", harmful[case.wrong].mean())]  # fmt: skip

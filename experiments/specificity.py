@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from experiments.protocol import NOTHING, Case, failed, fine_tuned, flipped_labels, outputs
-from experiments.rankings import GivenUp, chosen, ranked
-from experiments.running import Plan, Row, Rows, main
+from experiments.protocol import NOTHING, Case, fine_tuned, flipped_labels, outputs
+from experiments.rankings import EVERY, chosen, rank
+from experiments.running import Found, GivenUp, Plan, Row, Rows, main
 from experiments.sets import SETS
 from experiments.tables import Column
 from experiments.tables import saved as table
@@ -33,21 +33,18 @@ def kinds(on: str) -> dict[str, tuple[int, int]]:
     return {f"{about.classes[a]} called {about.classes[b]}": (a, b) for a, b in about.confusion}
 
 
+def names(plan: Plan) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((NOTHING, *chosen(plan.methods, (NOTHING, *EVERY), USUAL))))
+
+
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    names = (NOTHING, *chosen(tuple(m for m in plan.methods if m != NOTHING))) if plan.methods else USUAL
-    todo = rows.missing(f"{name}: {kind}" for kind in kinds(plan.on) for name in names)
-    if not todo:
-        return
-    case = failed(flipped_labels(plan.start(seed)))
-    for row in todo:
-        name, kind = row.split(": ")
-        try:
-            rows.add(row, judged(case, name, kind))
-        except GivenUp as why:
-            rows.give_up(row, why)
+    def row(name: str) -> Found:
+        return judged(plan.case(seed, flipped_labels), *name.split(": "))
+
+    rows.fill([f"{name}: {kind}" for kind in kinds(plan.on) for name in names(plan)], row)
 
 
-def judged(case: Case, name: str, kind: str) -> list[tuple[float, str, float]]:
+def judged(case: Case, name: str, kind: str) -> Found:
     """What is right afterwards of each set, and which wrong labels were removed."""
     truth, device = case.data.test[1], case.train[0].device
     of_kind = {k: np.flatnonzero((truth == a) & (case.said == b)) for k, (a, b) in kinds(case.data.start.on).items()}
@@ -58,7 +55,7 @@ def judged(case: Case, name: str, kind: str) -> list[tuple[float, str, float]]:
     shown = torch.tensor(own[::2], device=device)
     causes = np.zeros(0, dtype=int)
     if name != NOTHING:
-        scores, _ = ranked(case, name, (xt[shown], yt[shown]))
+        scores, _ = rank(case, name, (xt[shown], yt[shown]))
         causes = np.argsort(-scores, kind="stable")[: round(REMOVED * len(scores))]
     model = fine_tuned(case, causes)
     right = outputs(model, xt).argmax(1).cpu().numpy() == truth

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.protocol import failed, flipped_labels, noisy_inputs, poisoned_inputs
-from experiments.rankings import GivenUp, chosen, ranked
-from experiments.running import Plan, Row, Rows, main, written
+from experiments.protocol import flipped_labels, noisy_inputs, poisoned_inputs
+from experiments.rankings import chosen, rank, ranked
+from experiments.running import Found, Plan, Row, Rows, main, written
 
 KINDS = {"label noise": flipped_labels, "random input noise": noisy_inputs, "adversarial poisoning": poisoned_inputs}
 
@@ -23,19 +23,18 @@ PRINTED = {  # seconds in the paper, on a Tesla K80: label noise, random input n
 }  # fmt: skip
 
 
+def names(plan: Plan) -> tuple[str, ...]:
+    return chosen(plan.methods)
+
+
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    names = chosen(plan.methods)
-    for kind, damage in KINDS.items():
-        todo = rows.missing(f"{name}: {kind}" for name in names)
-        if not todo:
-            continue
-        case = failed(damage(plan.start(seed)), None if damage is flipped_labels else plan.start(seed).about.noisy)
+    def row(name: str) -> Found:
+        method, kind = name.split(": ")
+        case = plan.case(seed, KINDS[kind])
         ranked(case, "grad_dot")
-        for row in todo:
-            try:
-                rows.add(row, [(0, "seconds", ranked(case, row.split(": ")[0])[1])])
-            except GivenUp as why:
-                rows.give_up(row, why)
+        return [(0, "seconds", rank(case, method, case.sets["query"])[1])]
+
+    rows.fill([f"{name}: {kind}" for kind in KINDS for name in names(plan)], row)
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:

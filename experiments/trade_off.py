@@ -22,9 +22,9 @@ from amends import methods
 from amends.algorithm.treat import treat
 from amends.editors import Step
 from amends.errors import NonFinite, NotConverged
-from experiments.protocol import NOTHING, Case, batch_size, failed, fine_tuned, flipped_labels
-from experiments.rankings import chosen, ranked
-from experiments.running import Plan, Row, Rows, main
+from experiments.protocol import NOTHING, Case, batch_size, fine_tuned, flipped_labels
+from experiments.rankings import chosen, first
+from experiments.running import Found, Plan, Row, Rows, main
 from experiments.tables import Column
 from experiments.tables import saved as table
 
@@ -59,22 +59,23 @@ WAYS = {
 }
 
 
+def names(plan: Plan) -> tuple[str, ...]:
+    return chosen(plan.methods, (NOTHING, TUNED, *WAYS), (NOTHING, TUNED, *WAYS))
+
+
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    todo = rows.missing(chosen(plan.methods, [NOTHING, TUNED, *WAYS], (NOTHING, TUNED, *WAYS)))
-    if not todo:
-        return
-    case = failed(flipped_labels(plan.start(seed)))
-    scores, _ = ranked(case, CAUSES)
-    causes = np.argsort(-scores, kind="stable")[: round(SHARE * len(scores))]
-    for name in todo:
+    def row(name: str) -> Found:
+        case = plan.case(seed, flipped_labels)
+        causes = first(case, CAUSES, SHARE)
         if name in WAYS:
-            rows.add(name, [row for gamma in GAMMAS for row in deleted(case, causes, WAYS[name], gamma)])
-        else:
-            model = fine_tuned(case, causes if name == TUNED else causes[:0])
-            rows.add(name, [(0, measure, value) for measure, value in case.accuracies(model).items()])
+            return [found for gamma in GAMMAS for found in deleted(case, causes, WAYS[name], gamma)]
+        model = fine_tuned(case, causes if name == TUNED else causes[:0])
+        return [(0, measure, value) for measure, value in case.accuracies(model).items()]
+
+    rows.fill(names(plan), row)
 
 
-def deleted(case: Case, causes: np.ndarray, way: Way, gamma: float) -> list[tuple[float, str, float]]:
+def deleted(case: Case, causes: np.ndarray, way: Way, gamma: float) -> Found:
     """What is right once the causes were deleted; a row that says so where the weights ran away."""
     try:
         model = treat(
