@@ -2,6 +2,7 @@
 
     python -m experiments.random_noise --data DIR
     amends reproduce random-noise --data DIR
+    python -m experiments.all --data DIR
 
 `protocol.py` says how a model comes to fail, `sets.py` what the paper leaves open for each data set. Everything but the
 figures runs on torch and numpy alone, on a GPU if there is one.
