@@ -204,7 +204,7 @@ def test_every_column_and_key_of_a_run_is_in_the_reference_and_no_other(run):
     import numpy as np
     import pandas as pd
 
-    from amends.tables.frames import COLUMNS
+    from amends.tables.columns import COLUMNS
 
     parts = sections(page("reference/run-folder.md"))
     assert first_cells(parts["causes.csv and causes.parquet"]) == COLUMNS

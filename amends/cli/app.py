@@ -36,6 +36,7 @@ COMMANDS = {
     "curve": "Show how many to remove, beside both controls.",
     "treat": "Forget causes that were identified, and judge the result.",
     "repair": "Find the causes, forget them, and judge the result.",
+    "review": "Look through the causes on a page, decide, repair, compare.",
     "report": "Write report.html again from a run folder.",
     "export": "Hand cleaned data, decisions or results to another tool.",
     "verify": "Check every file of a run folder against its manifest.",

@@ -11,7 +11,8 @@ from amends.config.decisions import NEW, words
 from amends.errors import BadInput
 from amends.export.kept import Kept
 from amends.runs.run import DONE, Run
-from amends.tables.frames import COLUMNS, with_new_labels
+from amends.tables.columns import COLUMNS
+from amends.tables.frames import with_new_labels
 from amends.workflow.checkpoint import SEARCH, read_identified
 
 if TYPE_CHECKING:

@@ -18,6 +18,10 @@ from amends.errors import DiskError, RunMismatch
 from amends.runs.disk import flush, flush_file, flush_names, fresh, locked, on_disk, sweep, write_folder
 
 NAME, READY = "manifest.sha256", ".ready"
+REPAIRS = "repairs"  # of a review, each a run of its own
+REVIEW = re.compile(
+    r"repairs(/\.\d+\.lock)?|review(/(token|address|\.open\.lock|decisions\.sqlite(-\w+)?|\w+\.(part|zip)|jobs(/\d+\.\w+)?))?"
+)  # what else it adds to a run
 EDITED = "causes.csv"  # people may change it: it is checked for sense when it is read, not against a hash
 FIRST = "run.toml"  # its line is the last, so that a manifest that was cut short lacks it
 ADDING = "adding"
@@ -134,9 +138,21 @@ def strangers(folder: Path) -> list[str]:
     found = []
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
-        if name not in ours and name not in folders and not name.startswith((READY, f".{ADDING}.")):
+        known = name in ours or name in folders or name.startswith((READY, f".{ADDING}."))
+        if not known and not REVIEW.fullmatch(name) and not _of_a_repair(folder, name):
             found.append(name)
     return sorted(found)
+
+
+def _of_a_repair(folder: Path, name: str) -> bool:
+    """Whether a file is in one of the repairs of a review: that run knows its own."""
+    parts = Path(name).parts
+    return parts[0] == REPAIRS and len(parts) > 1 and (folder / parts[0] / parts[1] / FIRST).is_file()
+
+
+def repairs(folder: Path) -> list[Path]:
+    """The repairs of a review, as runs of their own."""
+    return sorted(path.parent for path in (folder / REPAIRS).glob(f"*/{FIRST}"))
 
 
 def remove_own(folder: Path) -> None:
@@ -144,6 +160,9 @@ def remove_own(folder: Path) -> None:
     settle(folder)
     for name in (*read(folder), EDITED, NAME):
         (folder / name).unlink(missing_ok=True)
+    for path in folder.rglob("*"):
+        if REVIEW.fullmatch(path.relative_to(folder).as_posix()) and path.is_file():
+            path.unlink(missing_ok=True)
     inside = [path for path in folder.rglob("*") if path.is_dir()]
     for path in sorted(inside, key=lambda p: -len(p.parts)):
         path.rmdir()

@@ -163,10 +163,20 @@ class Run:
             frame["id"] = frame["index"]
         return frame
 
+    def table(self) -> pd.DataFrame:
+        """causes.csv, every word as the file has it."""
+        return self._causes(SHOWN, dtype=str, keep_default_na=False)
+
+    def failures(self) -> pd.DataFrame:
+        """failures.csv, every word as the file has it."""
+        path = self.folder / "failures.csv"
+        frame = read_table(path, ("id", "index", "part", "group"), dtype=str, keep_default_na=False)
+        return frame.assign(index=whole_numbers(frame, "index", path))
+
     def first_causes(self, most: int) -> tuple[list[dict[str, Any]], int]:
         """For a person to look at: the first of what was treated, or of all where nothing was, every word as
         the file has it; and how many there are."""
-        frame = self._causes(SHOWN, dtype=str, keep_default_na=False)
+        frame = self.table()
         if self.state == DONE and self.metrics["removed"]:
             frame = frame.loc[frame["decision"].isin(GONE)]
         rows = [{str(k): v for k, v in row.items()} for row in frame.head(most).to_dict("records")]
@@ -231,7 +241,11 @@ def remove(folder: Path) -> None:
     Run.open(folder)
     with on_disk(folder), locked(folder):
         manifest.settle(folder)
-        strange = manifest.strangers(folder)
-        if strange:
-            raise BadInput(f"the folder holds {strange[0]}, which amends did not write; {folder}; move it away first")
-        manifest.remove_own(folder)
+        homes = [*manifest.repairs(folder), folder]
+        for home in homes:
+            strange = manifest.strangers(home)
+            if strange:
+                what = f"the folder holds {strange[0]}, which amends did not write"
+                raise BadInput(f"{what}; {home}; move it away first")
+        for home in homes:
+            manifest.remove_own(home)

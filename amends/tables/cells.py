@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +35,14 @@ def write_table(frame: pd.DataFrame, path: Path, *, guard: bool = True) -> None:
     write_rows(list(zip(*columns, strict=True)), path, [str(c) for c in frame.columns], guard=guard)
 
 
-def write_rows(rows: Sequence[Any], path: Path, columns: Sequence[str], *, guard: bool = True) -> None:
+def write_rows(rows: Iterable[Any], path: Path, columns: Sequence[str], *, guard: bool = True) -> None:
     """A CSV with a header, also where there is no row; a row has its values in order, or by name.
 
     The writer knows lines to end in CR LF and so quotes a lone carriage return; the file has LF alone."""
     line = io.StringIO()
     writer = csv.writer(line, lineterminator="\r\n")
     with path.open("w", newline="", encoding="utf-8") as file:
-        for row in ([*columns], *rows):
+        for row in chain([[*columns]], rows):
             values = [row[name] for name in columns] if isinstance(row, Mapping) else row
             writer.writerow([_cell(guarded(value) if guard else value) for value in values])
             file.write(line.getvalue()[:-2] + "\n")

@@ -17,16 +17,11 @@ from amends.evidence.params import Params
 from amends.likelihoods import probability
 from amends.likelihoods.tokens import NO_TARGET
 from amends.nearness.conflicts import conflicts
+from amends.tables.columns import COLUMNS, FAILURES
 
 if TYPE_CHECKING:
     from amends.algorithm.identify import Influence
     from amends.algorithm.split import Split
-
-COLUMNS = [
-    "id", "index", "rank", "score", "given", "predicted", "predicted_after", "p_given", "p_given_after",
-    "suggested", "group", "conflicts_with", "decision",
-]  # fmt: skip
-FAILURES = ["id", "index", "part", "group", "suspect", "learned", "given", "predicted", "predicted_after"]
 
 
 def causes_frame(

@@ -113,7 +113,7 @@ def _set(
             text = str(_columns(data)[column][row])
             entry["text"] = text if len(text) <= CUT else text[:CUT].rsplit(" ", 1)[0] + " …"
         elif kind == "row":
-            entry |= _row(leaves(data.x)[0][row], names, typical)
+            entry |= row_of(leaves(data.x)[0][row], names, typical)
         label = _label(data.y[position], data)
         seen[str(position)] = entry | ({} if label is None else {"label": label})
     return seen
@@ -207,7 +207,7 @@ def _typical(data: Examples) -> tuple[Tensor, Tensor]:
     return x.mean(0), x.std(0, correction=0)
 
 
-def _row(values: Tensor, names: Sequence[str], typical: tuple[Tensor, Tensor] | None) -> dict[str, Any]:
+def row_of(values: Tensor, names: Sequence[str], typical: tuple[Tensor, Tensor] | None) -> dict[str, Any]:
     """A row, and what stands out in it: the columns furthest from their mean, in standard deviations."""
     values = values.double().cpu()
     named = list(names) if len(names) == len(values) else [f"column {i}" for i in range(len(values))]

@@ -14,7 +14,7 @@ from amends.data import Records, examples, read, select
 from amends.data.failures import positions
 from amends.errors import BadInput
 from amends.evaluation.predictions import failing
-from amends.tables.frames import COLUMNS
+from amends.tables.columns import COLUMNS
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,181 @@
+"""causes.csv, which other tools read and write: written after every change, and what they changed in it taken in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from amends.config.decisions import GONE, KEEP, NEW, RELABEL, words
+from amends.errors import AmendsError, BadInput
+from amends.runs.disk import flush_file, on_disk
+from amends.runs.files import read_table
+from amends.runs.run import Run
+from amends.tables.cells import write_rows
+from amends.tables.columns import COLUMNS
+from amends.web.decisions import Step, do, label_of
+from amends.web.table import FOLDER, Table, effective
+
+FILE = "causes.csv"
+
+
+def write(table: Table) -> bool:
+    """The file as the decisions are now, whole or not at all; not where another tool has changed it since."""
+    path, made = table.run / FILE, table.run / FOLDER / "causes.part"
+    with table.lock:
+        if changed(table):
+            return False
+        version = table.setting("version", 0)
+        if table.setting("written") == version:
+            return True
+        labelled = table.one("select 1 from causes where new_label > '' limit 1")
+        columns = table.setting("columns")
+        if labelled and NEW not in columns:
+            at = columns.index("decision") + 1
+            columns = [*columns[:at], NEW, *columns[at:]]
+            table.set("columns", columns)
+        with on_disk(path):
+            write_rows(_rows(table, columns), made, columns)
+            flush_file(made)
+            if path.exists():
+                made.chmod(path.stat().st_mode & 0o777)
+            os.replace(made, path)
+        with table.writing() as sql:
+            now = effective(table.cut)
+            sql.execute(f"update causes set wrote = {now} where wrote <> {now}")
+            sql.execute("update causes set wrote_label = new_label where wrote_label <> new_label")
+            table.set("written", version)
+            table.set("file", _stamp(table))
+    return True
+
+
+def changed(table: Table) -> bool:
+    """Whether the file is another than the one that was written or read last."""
+    return table.setting("file") != _stamp(table)
+
+
+def read_now(table: Table) -> None:
+    """The file as it is counts as read."""
+    table.set("file", _stamp(table))
+
+
+def take_in(table: Table) -> None:
+    """What another tool changed in the file, as one step that can be undone; rows it left alone stay as they are
+    here. Where the file cannot be used it stays as it is, and the page says why."""
+    stamp, when = _stamp(table), datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        frame = Run.open(table.run).table()
+        said, labels = words(frame, "decision"), words(frame, NEW)
+        theirs = {int(i): (str(s), str(n)) for i, s, n in zip(frame["index"], said, labels, strict=True)}
+        with table.lock:
+            changes = _changes(table, theirs)
+            step = Step("file", f"{len(changes)} decisions taken in from {FILE}", changes, FILE)
+            with table.writing() as sql:
+                _others(table, frame)
+                if changes:
+                    do(table, step)
+                    table.set("told", {"when": when, "n": len(changes), "text": step.said, "error": None})
+                elif (table.setting("told") or {}).get("error"):
+                    table.set("told", None)
+                now = effective(table.cut)
+                sql.execute(f"update causes set wrote = {now}, wrote_label = new_label where wrote <> {now} "
+                            "or wrote_label <> new_label")  # fmt: skip
+                table.set("file", stamp)
+    except AmendsError as e:
+        known = table.setting("told") or {}
+        if known.get("error") != str(e):
+            table.set("told", {"when": when, "n": 0, "text": f"{FILE} cannot be read", "error": str(e)})
+            table.set("version", table.setting("version", 0) + 1)
+
+
+def upload(table: Table, body: bytes, person: str) -> dict[str, Any]:
+    """The decisions of a CSV that somebody sent, as one step: a column `index` or `id`, `decision`, perhaps
+    `new_label`. Rows it does not hold stay as they are."""
+    path = table.run / FOLDER / "upload.part"
+    with on_disk(path):
+        path.write_bytes(body)
+    try:
+        frame = read_table(path, ("decision",), dtype=str, keep_default_na=False)
+    except AmendsError as e:
+        raise BadInput(str(e).replace(str(path), "the upload").replace(path.name, "the upload")) from None
+    finally:
+        path.unlink(missing_ok=True)
+    at = _positions(table, frame)
+    pairs = zip(at, words(frame, "decision"), words(frame, NEW), strict=True)
+    theirs: dict[int, tuple[str, str]] = {}
+    for place, said, label in pairs:
+        if theirs.setdefault(place, (str(said), str(label))) != (str(said), str(label)):
+            raise BadInput(f"two rows decide about one example; the upload at index {place}; keep one of them")
+    with table.writing():
+        changes = _changes(table, theirs, whole=True, person=person)
+        return do(table, Step("upload", f"{len(changes)} decisions from an upload", changes, person))
+
+
+def _positions(table: Table, frame: Any) -> list[int]:
+    """Where the rows of an upload stand."""
+    column = next((c for c in ("index", "id") if c in frame), None)
+    if column is None:
+        raise BadInput("there is no column index or id; the upload; add one of them")
+    by = "at" if column == "index" else "id"
+    found = []
+    for line, value in enumerate(frame[column], start=2):
+        rows = table.all(f"select at from causes where {by} = ? limit 2", [str(value).strip()])
+        if len(rows) != 1:
+            what = "several causes have" if rows else "no cause has"
+            raise BadInput(f"{what} the {column} {str(value)!r}; the upload line {line}; correct it or leave it out")
+        found.append(rows[0][0])
+    return found
+
+
+def _changes(table: Table, theirs: dict[int, tuple[str, str]], whole: bool = False, person: str = FILE) -> list[Any]:
+    """What they decided other than the file said before, or with `whole` other than what is decided now. A row above
+    the cut whose `remove` they took away is kept."""
+    changes = []
+    for row in table.all("select at, rank, decision, new_label, person, seen, wrote, wrote_label, id from causes"):
+        said = theirs.get(row["at"])
+        if said is None or (not whole and said == (row["wrote"], row["wrote_label"])):
+            continue
+        word, label = said
+        if word not in ("", KEEP, *GONE):
+            where = f"at index {row['at']}"
+            raise BadInput(f"decision is {word!r}; {FILE} {where}; write remove, keep, relabel or nothing")
+        label = label_of(table, label) if word == RELABEL else ""
+        if not word and row["rank"] <= table.cut and not whole:
+            word = KEEP
+        was, now = [row["decision"], row["new_label"], row["person"], row["seen"]], [word, label, person, row["seen"]]
+        if now[:2] != was[:2]:
+            changes.append(("row", row["at"], was, now))
+    return changes
+
+
+def _others(table: Table, frame: Any) -> None:
+    """Columns of the user's own, such as a note, as they are in the file now."""
+    own = [str(c) for c in frame.columns if c not in (*COLUMNS, NEW)]
+    table.set("columns", [str(c) for c in frame.columns])
+    rows = []
+    for i, *values in zip(frame["index"], *(frame[c] for c in own), strict=True):
+        rows.append((json.dumps(dict(zip(own, map(str, values), strict=True)), ensure_ascii=False), int(i)))
+    with table.writing() as sql:
+        sql.executemany("update details set own = ? where at = ? and own <> ?", ((o, i, o) for o, i in rows))
+
+
+def _rows(table: Table, columns: list[str]) -> Iterator[list[Any]]:
+    """In the order the file had, with what a repair would do now as the decision."""
+    names = {"index": "at", "group": "grp", "decision": effective(table.cut), "conflicts_with": "conflicts"}
+    ours = [c for c in columns if c in (*COLUMNS, NEW)]
+    asked = ", ".join(f"{names.get(c, c)} as c{i}" for i, c in enumerate(ours))
+    found = table.sql.execute(f"select own, {asked} from causes join details using (at) order by place")
+    for row in found:
+        mine = json.loads(row[0])
+        known = dict(zip(ours, row[1:], strict=True))
+        yield ["" if v is None else v for v in (known[c] if c in known else mine.get(c, "") for c in columns)]
+
+
+def _stamp(table: Table) -> list[int] | None:
+    try:
+        found = (table.run / FILE).stat()
+    except FileNotFoundError:
+        return None
+    return [found.st_mtime_ns, found.st_size, found.st_ino]

@@ -1,0 +1,246 @@
+"""Repairs and curves, each in a process of its own that lives on when page and server close."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from amends.errors import AmendsError, BadInput
+from amends.runs.manifest import REPAIRS
+from amends.runs.run import Run
+from amends.runs.run import remove as remove_run
+from amends.web import causes
+from amends.web.decisions import tell
+from amends.web.table import FOLDER, Missing, Table, counts
+
+KINDS = ("repair", "curve")
+RUNNING, ENDED, FAILED, STOPPING, CANCELLED = "running", "done", "failed", "stopping", "cancelled"
+LEFT = re.compile(r"; about ([\d.]+) (second|minute|hour)s? left\Z")
+UNITS = {"second": 1, "minute": 60, "hour": 3600}
+SHOWN = 200  # lines of what a job said
+READ = 200_000  # bytes of it
+
+
+class Busy(BadInput):
+    """A job is running already."""
+
+
+class Jobs:
+    """Those of one run. A job holds a lock that ends with its process, so that a server started again knows it."""
+
+    def __init__(self, table: Table, run: Path, trust: bool = False):
+        self.table, self.run, self.trust = table, run, trust
+        self.home = run / FOLDER / "jobs"
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.children: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, kind: str, person: str = "", learn: bool | None = None) -> dict[str, Any]:
+        """Begins `amends treat` or `amends curve`. The run itself stays as it is: a repair is a folder of its own."""
+        if kind not in KINDS:
+            raise BadInput(f"there is no job {kind!r}; the request; give repair or curve")
+        with self.table.lock:
+            if self.running() is not None:
+                raise Busy("a repair or a curve is being made; the review; wait for it, or cancel it")
+            self._saved()
+            number = 1 + (self.table.one("select max(number) from jobs") or 0)
+            repair = self._next() if kind == "repair" else None
+            args = self._command(kind, repair, learn)
+            pid = self._begin(number, args)
+            with self.table.writing() as sql:
+                sql.execute(
+                    "insert into jobs (number, kind, state, started, pid, repair, person, marked) "
+                    "values (?, ?, ?, ?, ?, ?, ?, (select count(*) from failures where marked))",
+                    [number, kind, RUNNING, time.time(), pid, repair, person],
+                )
+            if repair is not None:
+                n = counts(self.table)["removed"]
+                tell(self.table, "repair", f"repair {repair} begun: {n} removed or relabelled", person, n)
+        return self.get(number)
+
+    def cancel(self, number: int) -> dict[str, Any]:
+        job = self.get(number)
+        if job["state"] == RUNNING:
+            with self.table.writing() as sql:
+                sql.execute("update jobs set state = ? where number = ?", [STOPPING, number])
+            pid = self.table.one("select pid from jobs where number = ?", [number])
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGTERM)
+        return self.get(number)
+
+    def running(self) -> int | None:
+        """The number of the job that runs now, if any; those that have ended since are settled."""
+        found = None
+        for row in self.table.all("select number from jobs where state in (?, ?)", [RUNNING, STOPPING]):
+            if self._alive(row["number"]):
+                found = row["number"]
+            else:
+                self._settle(row["number"])
+        return found
+
+    def get(self, number: int, lines: bool = False) -> dict[str, Any]:
+        rows = self.table.all("select * from jobs where number = ?", [number])
+        if not rows:
+            raise Missing
+        if rows[0]["state"] in (RUNNING, STOPPING) and not self._alive(number):
+            self._settle(number)
+            rows = self.table.all("select * from jobs where number = ?", [number])
+        said = self._said(number)
+        told = self._told(rows[0], said)
+        return told | {"lines": said[-SHOWN:]} if lines else told
+
+    def all(self) -> list[dict[str, Any]]:
+        rows = self.table.all("select number from jobs order by number desc limit 50")
+        return [self.get(row["number"]) for row in rows]
+
+    def _saved(self) -> None:
+        """causes.csv holds what is decided, as the process will read it from there."""
+        if causes.changed(self.table):
+            causes.take_in(self.table)
+        if not causes.write(self.table):
+            told = (self.table.setting("told") or {}).get("error") or "causes.csv was changed just now"
+            raise BadInput(f"causes.csv cannot be used ({told}); {self.run}; correct it, then try again")
+
+    def _command(self, kind: str, repair: int | None, learn: bool | None) -> list[str]:
+        opened = Run.open(self.run)
+        _ = opened.trusting(self.trust).config  # says why, where there is none or it is not to be trusted
+        trust = ["--trust"] if self.trust else []
+        if kind == "curve":
+            if opened.curve:
+                raise BadInput("the curve is there already; the request; load it")
+            return ["curve", str(self.run), *trust]
+        if not counts(self.table)["removed"]:
+            raise BadInput("nothing is to be removed or relabelled; the review; decide something, or set a cut")
+        out = self.run / REPAIRS / str(repair)
+        marked = self.table.all("select at from failures where marked order by at")
+        left_out = [] if not marked else ["--leave-out", ",".join(str(row[0]) for row in marked)]
+        how = [] if learn is None else ["--learn" if learn else "--no-learn"]
+        return ["treat", str(self.run), "--approved", "-o", str(out), *left_out, *how, *trust]
+
+    def _begin(self, number: int, args: Sequence[str]) -> int:
+        import fcntl
+
+        lock = os.open(self.home / f"{number}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with (self.home / f"{number}.log").open("wb") as log:
+                child = subprocess.Popen(
+                    [sys.executable, "-m", "amends", *args], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=log, start_new_session=True, pass_fds=(lock,),
+                )  # fmt: skip
+        finally:
+            os.close(lock)
+        self.children[number] = child
+        return child.pid
+
+    def _alive(self, number: int) -> bool:
+        import fcntl
+
+        child = self.children.get(number)
+        if child is not None and child.poll() is not None:
+            del self.children[number]
+            return False
+        try:
+            lock = os.open(self.home / f"{number}.lock", os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def _settle(self, number: int) -> None:
+        """What became of a job whose process has ended; of one that failed no folder stays behind."""
+        job = self.table.all("select * from jobs where number = ?", [number])[0]
+        state = ENDED if self._finished(job) else CANCELLED if job["state"] == STOPPING else FAILED
+        if state != ENDED and job["repair"] is not None:
+            _clear(self.run / REPAIRS / str(job["repair"]))
+        with self.table.writing() as sql:
+            if not sql.execute(
+                "update jobs set state = ?, ended = ? where number = ? and state in (?, ?)",
+                [state, time.time(), number, RUNNING, STOPPING],
+            ).rowcount:
+                return
+            if job["repair"] is not None:
+                tell(self.table, "repair", f"repair {job['repair']} {'ended' if state == ENDED else state}",
+                     job["person"])  # fmt: skip
+
+    def _finished(self, job: Any) -> bool:
+        try:
+            if job["kind"] == "curve":
+                return bool(Run.open(self.run).curve)
+            return Run.open(self.run / REPAIRS / str(job["repair"])).done
+        except AmendsError:
+            return False
+
+    def _next(self) -> int:
+        """A number no repair has had."""
+        there = [int(p.name) for p in (self.run / REPAIRS).glob("*") if p.name.isdigit()]
+        return 1 + max([self.table.one("select max(repair) from jobs") or 0, *there])
+
+    def _said(self, number: int) -> list[str]:
+        path = self.home / f"{number}.log"
+        try:
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - READ))
+                return [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+        except OSError:
+            return []
+
+    def _told(self, row: Any, said: list[str]) -> dict[str, Any]:
+        running = row["state"] in (RUNNING, STOPPING)
+        step = next((line for line in reversed(said) if not line.startswith(("note:", "warning:", "error:"))), "")
+        end = time.time() if running else (row["ended"] or row["started"])
+        return {
+            "number": row["number"], "kind": row["kind"], "state": RUNNING if running else row["state"],
+            "started": _moment(row["started"]), "ended": None if running else _moment(end),
+            "seconds": round(end - row["started"], 1), "left": self._left(row, step) if running else None,
+            "step": LEFT.sub("", step) if running else "", "repair": row["repair"],
+            "error": _error(said) if row["state"] == FAILED else None,
+        }  # fmt: skip
+
+    def _left(self, row: Any, step: str) -> float | None:
+        """As the process says; else as long as the last one of its kind took."""
+        said = LEFT.search(step)
+        if said:
+            log = self.home / f"{row['number']}.log"
+            return max(0.0, round(float(said[1]) * UNITS[said[2]] - (time.time() - log.stat().st_mtime), 1))
+        took = self.table.one(
+            "select ended - started from jobs where kind = ? and state = ? order by number desc limit 1",
+            [row["kind"], ENDED],
+        )
+        return None if took is None else max(0.0, round(took - (time.time() - row["started"]), 1))
+
+
+def _error(said: list[str]) -> dict[str, str]:
+    """The line a process ended with, in its three parts."""
+    line = next((line for line in reversed(said) if line.startswith("error: ")), "")
+    parts = line.removeprefix("error: ").split("; ") if line else []
+    if not parts:
+        return {"what": "the process ended without saying why", "where": said[-1] if said else "",
+                "todo": "try again, or run amends treat in a terminal"}  # fmt: skip
+    return {"what": parts[0], "where": "; ".join(parts[1:-1]), "todo": parts[-1] if len(parts) > 1 else ""}
+
+
+def _clear(folder: Path) -> None:
+    """A repair that did not come to its end."""
+    with suppress(AmendsError, OSError):
+        remove_run(folder)
+    if folder.is_dir() and not (folder / "run.toml").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,189 @@
+"""Which causes a page shows, and in which order: filters and places come in, SQL and rows go out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amends.config.decisions import KEEP, RELABEL, REMOVE
+from amends.errors import BadInput, nearest
+from amends.web.table import Table, as_cause, disagrees
+
+MOST = 200  # rows of one page
+ORDERS = {
+    "rank": "rank, at", "worth": "worth, rank, at", "spot": "spot, at", "score": "score desc, at",
+    "id": "id, at", "given": "given, rank, at", "suggested": "suggested, rank, at", "group": "grp, rank, at",
+    "p_given": "p_given, at", "decided": "decided desc, rank, at",
+}  # fmt: skip
+EXACT = {"group": "grp", "given": "given", "suggested": "suggested", "predicted": "predicted"}
+DECISIONS = (REMOVE, RELABEL, KEEP, "none", "decided", "cut")
+FILTERS = (*EXACT, "decision", "seen", "low", "high", "disagrees", "differs", "text", "id", "failure", "copies")
+PAGING = ("offset", "limit", "order", "down")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is asked for, as a condition and an order of SQL."""
+
+    where: str
+    values: tuple[Any, ...]
+    order: str
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any], cut: int) -> Listing:
+        for name in asked:
+            if name not in (*FILTERS, *PAGING):
+                raise BadInput(f"no filter {name!r}; the list of causes; {nearest(name, FILTERS)}")
+        parts: list[tuple[str, tuple[Any, ...]]] = [
+            (f"{column} = ?", (str(asked[name]),)) for name, column in EXACT.items() if asked.get(name) is not None
+        ]
+        parts += _plain(asked, cut)
+        parts += _found(asked)
+        if asked.get("copies") != "all":
+            parts.append(("copy = at", ()))
+        where = " and ".join(f"({condition})" for condition, _ in parts) or "1"
+        return cls(where, tuple(v for _, values in parts for v in values), _order(asked))
+
+    def count(self, table: Table) -> int:
+        if self.where == "1":
+            return table.setting("total", 0)
+        return table.one(f"select count(*) from causes where {self.where}", self.values)
+
+    def rows(self, table: Table, offset: int, limit: int) -> list[dict[str, Any]]:
+        """So many of them from a place on, with their copies."""
+        found = table.all(
+            f"select causes.*, details.conflicts, details.own from causes join details using (at) where at in "
+            f"(select at from causes where {self.where} order by {self.order} limit ? offset ?) order by {self.order}",
+            (*self.values, limit, offset),
+        )
+        cut = table.cut
+        return [as_cause(row, cut) | {"copies": copies(table, row["at"], row["copy"])} for row in found]
+
+    def positions(self, table: Table, between: tuple[int, int] | None = None) -> list[int]:
+        """Of train: all of them, or those between two places of the list, both ends included."""
+        first, last = (0, -2) if between is None else (min(between), max(between))
+        found = table.all(
+            f"select at from causes where {self.where} order by {self.order} limit ? offset ?",
+            (*self.values, last - first + 1, first),
+        )
+        return [row[0] for row in found]
+
+    def place(self, table: Table, at: int) -> int | None:
+        query = f"select at, row_number() over (order by {self.order}) - 1 place from causes where {self.where}"
+        return table.one(f"select place from ({query}) where at = ?", (*self.values, at))
+
+
+def cause(table: Table, at: int) -> dict[str, Any] | None:
+    found = table.all(
+        "select causes.*, details.conflicts, details.own from causes join details using (at) where at = ?", [at]
+    )
+    if not found:
+        return None
+    return as_cause(found[0], table.cut) | {"copies": copies(table, at, found[0]["copy"])}
+
+
+def copies(table: Table, at: int, copy: int) -> list[int]:
+    """The other near copies of an example."""
+    found = table.all("select at from causes where copy = ? and at <> ? order by rank", (copy, at))
+    return [row[0] for row in found]
+
+
+def page_of(asked: Mapping[str, Any]) -> tuple[int, int]:
+    """Offset and limit; BadInput where they are none."""
+    try:
+        offset, limit = int(asked.get("offset", 0)), int(asked.get("limit", 50))
+    except ValueError:
+        raise BadInput("offset and limit count rows; the list; give whole numbers") from None
+    if not 0 <= offset < 2**62 or not 1 <= limit <= MOST:
+        raise BadInput(f"offset is {offset} and limit {limit}; the list; at most {MOST} rows are shown at once")
+    return offset, limit
+
+
+def _plain(asked: Mapping[str, Any], cut: int) -> list[tuple[str, tuple[Any, ...]]]:
+    """Conditions on what is decided, seen and scored."""
+    parts: list[tuple[str, tuple[Any, ...]]] = []
+    decision = asked.get("decision")
+    if decision is not None:
+        if decision not in DECISIONS:
+            raise BadInput(f"decision is {decision!r}; the filter; {nearest(decision, DECISIONS)}")
+        special = {"none": "decision = ''", "decided": "decision > ''", "cut": f"decision = '' and rank <= {cut}"}
+        parts.append((special[decision], ()) if decision in special else ("decision = ?", (decision,)))
+    for name, condition in (("seen", "seen = 1"), ("disagrees", disagrees(cut)), ("differs", "suggested <> given")):
+        if asked.get(name) is not None:
+            parts.append((condition if _yes(name, asked[name]) else f"not ({condition})", ()))
+    for name, sign in (("low", ">="), ("high", "<=")):
+        if asked.get(name) not in (None, ""):
+            try:
+                parts.append((f"score {sign} ?", (float(asked[name]),)))
+            except (TypeError, ValueError):
+                raise BadInput(f"{name} is {asked[name]!r}; the filter; give a number") from None
+    return parts
+
+
+def _found(asked: Mapping[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Conditions that look something up: words, ids, failures."""
+    parts: list[tuple[str, tuple[Any, ...]]] = []
+    if asked.get("text"):
+        parts.append(("at in (select at from details where instr(words, ?))", (str(asked["text"]).lower(),)))
+    if asked.get("id") not in (None, ""):
+        said = str(asked["id"])
+        whole = said.isascii() and said.isdigit() and len(said) < 18
+        parts.append(("id = ? or at = ?", (said, int(said) if whole else -1)))
+    if asked.get("failure") not in (None, ""):
+        said = str(asked["failure"])
+        if not (said.isascii() and said.isdigit() and len(said) < 18):
+            raise BadInput(f"failure is {said!r}; the filter; give its index")
+        parts.append(("at in (select cause from conflicts where failure = ?)", (int(said),)))
+    return parts
+
+
+def _order(asked: Mapping[str, Any]) -> str:
+    name = asked.get("order") or "rank"
+    if name not in ORDERS:
+        raise BadInput(f"no order {name!r}; the list of causes; {nearest(name, ORDERS)}")
+    if str(asked.get("down", "0")) not in ("1", "true", "True"):
+        return ORDERS[name]
+    turned = (p.removesuffix(" desc") if p.endswith(" desc") else f"{p} desc" for p in ORDERS[name].split(", "))
+    return ", ".join(turned)
+
+
+def _yes(name: str, value: Any) -> bool:
+    if value not in ("yes", "no"):
+        raise BadInput(f"{name} is {value!r}; the filter; give yes or no")
+    return value == "yes"
+
+
+def failures(table: Table, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that were searched with, group by group, each with how many causes conflict with it."""
+    offset, limit = page_of(asked)
+    where, values = ["part = 'query'"], []
+    if asked.get("group") is not None:
+        where.append("grp = ?")
+        values.append(str(asked["group"]))
+    where += [f"{name} = 1" for name in ("marked", "suspect") if asked.get(name) == "yes"]
+    told = " and ".join(where)
+    groups = table.all(
+        "select grp name, count(*) n, sum(suspect) suspects, sum(marked) marked, (select count(distinct cause) from "
+        "conflicts join failures f on f.at = failure where f.grp = failures.grp and f.part = 'query') causes "
+        "from failures where part = 'query' group by grp order by n desc, grp"
+    )
+    rows = table.all(f"select * from failures where {told} order by grp, at limit ? offset ?", (*values, limit, offset))
+    total = table.one(f"select count(*) from failures where {told}", values)
+    return {"groups": [dict(g) for g in groups], "total": total, "offset": offset,
+            "rows": [as_failure(table, row) for row in rows]}  # fmt: skip
+
+
+def failure(table: Table, at: int) -> dict[str, Any] | None:
+    found = table.all("select * from failures where at = ?", [at])
+    return as_failure(table, found[0]) if found else None
+
+
+def as_failure(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
+    n = table.one("select count(*) from conflicts where failure = ?", [row["at"]])
+    return {
+        "index": row["at"], "id": row["id"], "group": row["grp"], "suspect": bool(row["suspect"]),
+        "marked": bool(row["marked"]), "label": row["given"], "predicted": row["predicted"],
+        "predicted_after": row["predicted_after"], "causes": n, "own": json.loads(row["own"]),
+    }  # fmt: skip

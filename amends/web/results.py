@@ -1,0 +1,120 @@
+"""What came of each repair: the run itself where it is finished, and those made from the page."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from amends.errors import AmendsError, BadInput
+from amends.runs.compare import difference
+from amends.runs.manifest import REPAIRS
+from amends.runs.run import Run
+from amends.web.decisions import tell
+from amends.web.table import Missing, Table
+
+SETS = ("query", "holdout", "remaining", "overall")
+COUNTS = ("verdict", "reason", "removed", "relabelled", "fixed", "newly_broken")
+SHOWN = 40  # fixed and newly broken each
+LONGEST = 2000  # characters of a note
+
+
+def repairs(table: Table) -> list[dict[str, Any]]:
+    """Every finished one, oldest first."""
+    home = table.run / REPAIRS
+    numbers = (
+        sorted(int(p.name) for p in home.iterdir() if re.fullmatch(r"[1-9]\d{0,8}", p.name)) if home.is_dir() else []
+    )
+    found = []
+    for number in [0, *numbers]:
+        try:
+            run = _run(table, number)
+        except AmendsError:
+            continue
+        if run.done:
+            found.append(_row(table, number, run))
+    return found
+
+
+def repair(table: Table, number: int) -> dict[str, Any]:
+    """One of them with every figure, and what it fixed and broke to look at."""
+    run = finished(table, number)
+    m, looks = run.metrics, run.looks
+    shown = {}
+    for name, at, kind in (("fixed_rows", m["fixed_at"], "failures"), ("broken_rows", m["broken_at"], "remaining")):
+        entries = looks.get(kind) or {}
+        shown[name] = [_shown(int(i), entries.get(str(i), {})) for i in at[:SHOWN]]
+    marked = table.one("select marked from jobs where repair = ?", [number]) or 0
+    trained = run.about.get("data", {}).get("train", {}).get("n")
+    return {**_row(table, number, run), "metrics": plain_of(m), **shown, "trained": trained, "marked": marked}
+
+
+def accept(table: Table, number: int, accepted: Any, note: str, person: str) -> dict[str, Any]:
+    """Accepted, rejected, or neither, with a note."""
+    run = finished(table, number)
+    if accepted not in (True, False, None) or not isinstance(note, str) or len(note) > LONGEST:
+        raise BadInput(f"accepted or note cannot be used; the request; give true, false or null, and up to {LONGEST} "
+                       "characters")  # fmt: skip
+    said = {True: "accepted", False: "rejected", None: "neither accepted nor rejected"}[accepted]
+    with table.writing() as sql:
+        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        kept = None if accepted is None else int(accepted)
+        sql.execute("insert or replace into results values (?, ?, ?, ?, ?)", [number, kept, note, person, moment])
+        tell(table, "accept", f"{_name(number)} {said}", person)
+    return _row(table, number, run)
+
+
+def compared(table: Table, one: int, other: int) -> dict[str, Any]:
+    return plain_of(difference(finished(table, one), finished(table, other)))
+
+
+def finished(table: Table, number: int) -> Run:
+    """Missing where there is no such repair, or where it has not come to its end."""
+    try:
+        run = _run(table, number)
+    except AmendsError:
+        raise Missing from None
+    if not run.done:
+        raise Missing
+    return run
+
+
+def folder_of(table: Table, number: int) -> Path:
+    return table.run if number == 0 else table.run / REPAIRS / str(number)
+
+
+def _run(table: Table, number: int) -> Run:
+    return Run.open(folder_of(table, number))
+
+
+def _name(number: int) -> str:
+    return f"repair {number}" if number else "the run itself"
+
+
+def _row(table: Table, number: int, run: Run) -> dict[str, Any]:
+    rows = table.all("select * from results where repair = ?", [number])
+    kept = dict(rows[0]) if rows else {"accepted": None, "note": "", "person": ""}
+    m = run.metrics
+    return {
+        "number": number, "name": f"{REPAIRS}/{number}" if number else run.name,
+        "made": run.about["run"].get("made", ""), **{k: m.get(k) for k in COUNTS}, **{k: m.get(k) for k in SETS},
+        "accepted": None if kept["accepted"] is None else bool(kept["accepted"]), "note": kept["note"],
+        "by": kept["person"],
+    }  # fmt: skip
+
+
+def _shown(at: int, look: dict[str, Any]) -> dict[str, Any]:
+    said = {k: None if look.get(k) is None else str(look[k]) for k in ("label", "predicted", "predicted_after")}
+    kept = ("image", "text", "row", "stands_out", "values", "deviations")
+    return {"index": at, **said, "look": {k: look[k] for k in kept if k in look}}
+
+
+def plain_of(value: Any) -> Any:
+    """What JSON can hold, all the way down: NaN and infinity become null."""
+    if isinstance(value, dict):
+        return {str(k): plain_of(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_of(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,131 @@
+"""One run under review: its folder, its decisions, what is seen of it, and its repairs, kept together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from amends.errors import AmendsError, Locked
+from amends.runs.disk import locked, on_disk, writable
+from amends.runs.run import Run
+from amends.web import causes
+from amends.web.decisions import next_words
+from amends.web.doors import token_of
+from amends.web.jobs import Jobs
+from amends.web.seen import Seen
+from amends.web.table import FOLDER, Table, counts, load
+
+PAUSE = 0.3  # seconds between two looks at causes.csv and at what runs
+MOST = 500  # names of a filter that are listed
+
+
+class Review:
+    """Open for as long as it is used; while it is, causes.csv follows the decisions and the decisions follow it."""
+
+    def __init__(self, folder: Path, *, given: Mapping[str, Any] | None = None, trust: bool = False):
+        self.run = Run.sound(folder, but=("report.html",)).trusting(trust)
+        self.folder = folder
+        with on_disk(folder):
+            (folder / FOLDER).mkdir(exist_ok=True)
+            writable(folder / FOLDER)
+            self.token = token_of(folder / FOLDER)
+        self.table = Table(folder)
+        self.seen = Seen(self.run, self.table, given)
+        self.jobs = Jobs(self.table, folder, trust)
+        self._fill()
+        self._closed = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="review", daemon=True)
+        self._keeper.start()
+
+    def _fill(self) -> None:
+        if self.table.setting("file") is None:
+            causes.read_now(self.table)
+        looks = self.seen.looks
+        self.table.set("classes", [str(c) for c in looks.get("classes") or ()])
+        load(self.table, self.run)
+
+    def close(self) -> None:
+        """What is decided is in causes.csv when this returns. A repair that runs goes on."""
+        self._closed.set()
+        self._keeper.join()
+        self.follow()
+        self.table.close()
+
+    def follow(self) -> None:
+        """causes.csv taken in where another tool changed it, and written where the page did."""
+        if causes.changed(self.table):
+            causes.take_in(self.table)
+        causes.write(self.table)
+
+    def _keep(self) -> None:
+        while not self._closed.wait(PAUSE):
+            try:
+                self.follow()
+                self.jobs.running()
+            except AmendsError as e:
+                self.table.set("trouble", str(e))
+
+    def state(self, person: str = "") -> dict[str, Any]:
+        """What every answer to a change ends with."""
+        with self.table.lock:
+            return {
+                "version": self.table.setting("version", 0), "cut": self.table.cut, "counts": counts(self.table),
+                **next_words(self.table), "person": person, "told": self.table.setting("told"),
+            }  # fmt: skip
+
+    def about(self, person: str = "") -> dict[str, Any]:
+        about, looks, table = self.run.about, self.seen.looks, self.table
+        low, high = table.all("select min(score), max(score) from causes")[0]
+        return {
+            "name": str(about["run"].get("name") or self.run.name), "folder": str(self.folder), "state": self.run.state,
+            "made": about["run"].get("made", ""), "kind": self.seen.kind, "classes": table.setting("classes", []),
+            "features": [str(f) for f in looks.get("features") or ()], "columns": self._own(),
+            "groups": self._names("grp"), "given": self._names("given"), "suggested": self._names("suggested"),
+            "score": {"low": low, "high": high}, "train": about.get("data", {}).get("train", {}).get("n"),
+            "total": table.setting("total", 0), "pictures": self.seen.all, "repair": self._unrepairable(),
+            **self.state(person),
+        }  # fmt: skip
+
+    def _own(self) -> list[str]:
+        from amends.config.decisions import NEW
+        from amends.tables.columns import COLUMNS
+
+        return [c for c in self.table.setting("columns", []) if c not in (*COLUMNS, NEW)]
+
+    def _names(self, column: str) -> list[dict[str, Any]]:
+        rows = self.table.all(
+            f"select {column} name, count(*) n from causes group by 1 order by 2 desc, 1 limit {MOST}"
+        )
+        return [dict(row) for row in rows]
+
+    def _unrepairable(self) -> str:
+        """Why a repair cannot be made from here, in one line."""
+        try:
+            _ = self.run.config
+        except AmendsError as e:
+            return str(e)
+        return ""
+
+
+@contextmanager
+def opened(folder: Path, **how: Any) -> Iterator[Review]:
+    """A review that nobody else has open."""
+    Run.open(folder)
+    home = folder / FOLDER
+    with on_disk(folder):
+        home.mkdir(exist_ok=True)
+    address = home / "address"
+    try:
+        with locked(home / "open"):
+            review = Review(folder, **how)
+            try:
+                yield review
+            finally:
+                review.close()
+                address.unlink(missing_ok=True)
+    except Locked:
+        at = address.read_text(encoding="utf-8") if address.exists() else "another page"
+        raise Locked(f"this run is under review already; {folder}; go on at {at}") from None

@@ -1,0 +1,167 @@
+"""What a person sees of any example: its picture, its text or its row, by position and never by path."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from amends.config.read import Config
+from amends.errors import AmendsError
+from amends.runs.run import Run
+from amends.web.table import Table
+
+SETS = ("train", "failures", "remaining")
+SIDE = 160  # pixels of a thumbnail
+WHOLE = 1600  # pixels of a full picture
+CUT = 4000  # characters of a text
+
+
+class Seen:
+    """The strongest come from looks.json; the others from the data itself, which is opened when first asked for.
+    Nothing of the user's is run: files are read as they are stored."""
+
+    def __init__(self, run: Run, table: Table, given: Mapping[str, Any] | None = None):
+        self.run, self.table, self.looks, self.given = run, table, run.looks, given
+        self.kind = str(self.looks.get("kind", "none"))
+        self._raw: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self.picture = lru_cache(maxsize=512)(self._picture)
+
+    @property
+    def all(self) -> bool:
+        """Whether any example can be shown, not only the strongest."""
+        return self.given is not None or self._config() is not None
+
+    def look(self, name: str, at: int) -> dict[str, Any]:
+        """As the page gets it; a picture by its address. Nothing where an example cannot be shown."""
+        if self.kind == "image":
+            return {"image": f"api/pictures/{name}/{at}.png"}
+        known = self._known(name, at)
+        found = known or self._other(name, at)
+        return {k: v for k, v in found.items() if k in ("text", "row", "stands_out", "values", "deviations")}
+
+    def facts(self, name: str, at: int) -> dict[str, Any]:
+        """What looks.json says of an example: its label and what the model predicts."""
+        known = self._known(name, at)
+        return {k: known.get(k) for k in ("label", "predicted", "predicted_after")}
+
+    def _known(self, name: str, at: int) -> dict[str, Any]:
+        return (self.looks.get(name) or {}).get(str(at), {})
+
+    def _picture(self, name: str, at: int, full: bool) -> bytes | None:
+        """A PNG; None where there is none."""
+        known = self._known(name, at).get("image")
+        stored = None if known is None else base64.b64decode(known.partition(",")[2])
+        try:
+            found = self._pixels(name, at, WHOLE if full else SIDE)
+        except (AmendsError, OSError, ValueError, IndexError, KeyError):
+            found = None
+        return found or stored
+
+    def _pixels(self, name: str, at: int, side: int) -> bytes | None:
+        from amends.tables.looks import pictures_in, pixels, png
+
+        if self.given is not None:
+            data = self.given.get(name)
+            stack = None if data is None else pictures_in(data.x)
+            return None if stack is None or not 0 <= at < len(data) else png(pixels(stack[int(data.rows[at])], side))
+        raw, row = self._of(name), self._row(name, at)
+        if raw is None or row is None:
+            return None
+        if isinstance(raw.inputs, np.ndarray) and raw.kind != "image":
+            import torch
+
+            stack = pictures_in(torch.as_tensor(raw.inputs[row : row + 1]))
+            return None if stack is None else png(pixels(stack[0], side))
+        from amends.data.formats.pictures import Pictures
+
+        return png(pixels(Pictures(raw, None, False)[row], side))
+
+    def _other(self, name: str, at: int) -> dict[str, Any]:
+        """A text or a row that looks.json does not hold."""
+        try:
+            return self._read(name, at)
+        except (AmendsError, OSError, ValueError, IndexError, KeyError):
+            return {}
+
+    def _read(self, name: str, at: int) -> dict[str, Any]:
+        if self.given is not None:
+            from amends.tables.looks import looks
+
+            data = self.given.get(name)
+            return {} if data is None or not 0 <= at < len(data) else looks(**{name: (data, [at])})[name][str(at)]
+        raw, row = self._of(name), self._row(name, at)
+        if raw is None or row is None:
+            return {}
+        if self.kind == "text":
+            text = str(raw.inputs[row])
+            return {"text": text if len(text) <= CUT else text[:CUT].rsplit(" ", 1)[0] + " …"}
+        if self.kind != "row" or np.ndim(raw.inputs) != 2:
+            return {}
+        return self._numbers(name, row)
+
+    def _numbers(self, name: str, row: int) -> dict[str, Any]:
+        """A row beside what is usual in train."""
+        import torch
+
+        from amends.tables.looks import row_of
+
+        train, raw = self._of("train"), self._of(name)
+        names = list(self.looks.get("features") or train.features)
+        if "typical" not in self._raw:
+            x = np.asarray(train.inputs, dtype=np.float64)
+            self._raw["typical"] = (torch.as_tensor(x.mean(0)), torch.as_tensor(x.std(0)))
+        return row_of(torch.as_tensor(np.asarray(raw.inputs[row], dtype=np.float64)), names, self._raw["typical"])
+
+    def _config(self) -> Config | None:
+        try:
+            return self.run.config
+        except AmendsError:
+            return None
+
+    def _of(self, name: str) -> Any:
+        """A set as it is stored, opened once; None where it cannot be had, or is not what it was."""
+        home = name if name == "train" or self._has(name) else "evaluation"
+        with self._lock:
+            if home not in self._raw:
+                self._raw[home] = self._opened(home)
+            return self._raw[home]
+
+    def _has(self, name: str) -> bool:
+        config = self._config()
+        return config is not None and "path" in config[name]
+
+    def _opened(self, home: str) -> Any:
+        from amends.data import formats
+        from amends.data.formats.raw import Asked
+
+        config = self._config()
+        if config is None or "path" not in config.set(home):
+            return None
+        keys = config.set(home)
+        columns = {k: keys.get(k) for k in ("split", "label", "image", "text", "features", "id")}
+        target = keys.get("target", "class")
+        named = tuple(keys.get("classes") or self.looks.get("classes") or ()) if target == "class" else ()
+        model = "transform" in keys or "huggingface" in config["model"]
+        features = list(self.looks.get("features") or ()) if home != "train" and self.kind == "row" else None
+        if features and columns["features"] is None:
+            columns["features"] = features
+        asked = Asked(**columns, classes=named, target=target, encoded=model)
+        raw = formats.raw(config.folder / keys["path"], keys.get("format"), asked)
+        n = self.run.about.get("data", {}).get(home, {}).get("n")
+        return None if n is not None and n != len(raw.inputs) else raw
+
+    def _row(self, name: str, at: int) -> int | None:
+        """Where an example stands in its file: failures that were found have their row in the evaluation set."""
+        if name == "train":
+            return at if 0 <= at < self.run.about["data"]["train"]["n"] else None
+        if self._has(name):
+            return at
+        if name == "failures":
+            return self.table.one("select row from failures where at = ?", [at])
+        return None  # of remaining only what looks.json shows can be told apart

@@ -1,0 +1,124 @@
+"""When to stop looking: which examples are worth a look, and what those nobody has looked at would turn out to be.
+
+Every row has a place in a random order that was drawn once, before anybody looked. The first m of those above the cut
+are a sample without replacement of all N of them, whatever was looked at besides and for whatever reason. Of the
+sample k would be removed; the number K of such rows among all N has the exact interval of every K under which k is not
+among the rarest 2.5 % on either side (k is hypergeometric). What is known of the others is then taken away from K.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from amends.config.decisions import GONE
+from amends.web.table import Table
+
+FEWEST = 10  # spot checks, before anything is said
+LEVEL = 0.95
+EVERY = 3  # of the order `worth`, each third is a spot check
+
+
+def estimate(table: Table) -> dict[str, Any]:
+    """The share of what is above the cut and was neither decided nor seen that would be removed or relabelled."""
+    cut = table.cut
+    rows = table.all("select decision, seen from causes where rank <= ? order by spot", [cut])
+    states = [(row["decision"] in GONE) if row["decision"] else (None if row["seen"] else "unseen") for row in rows]
+    unseen = sum(state == "unseen" for state in states)
+    sample = next((i for i, state in enumerate(states) if state == "unseen"), len(states))
+    told: dict[str, Any] = {"above": len(rows), "unseen": unseen, "sample": sample, "low": None, "share": None,
+                            "high": None, "text": ""}  # fmt: skip
+    if not cut:
+        return told | {"text": "set a cut first: then it can be said what those above it would turn out to be"}
+    if not unseen:
+        return told | {"text": f"all {len(rows)} above the cut have been looked at or decided"}
+    if sample < FEWEST:
+        missing = FEWEST - sample
+        return told | {"text": f"{missing} more spot checks in the order “worth a look” and an estimate can be given"}
+    low, share, high = interval(states)
+    said = f"of the {unseen} above the cut that nobody has looked at, {100 * share:.0f} % ({100 * low:.0f} to "
+    return told | {"low": low, "share": share, "high": high, "text": said + f"{100 * high:.0f} %) would be removed"}
+
+
+def interval(states: Sequence[Any], level: float = LEVEL) -> tuple[float, float, float]:
+    """Low end, estimate and high end of the share of the unseen that would be removed.
+
+    `states` are those of all rows above the cut, in the random order: True (would be removed), False, None (looked at
+    and left open), or "unseen". A row left open counts as either, whichever makes the interval wider.
+    """
+    n = len(states)
+    m = next((i for i, state in enumerate(states) if state == "unseen"), n)
+    unseen = sum(state == "unseen" for state in states)
+    sure, open_ = (sum(state is kind for state in states[:m]) for kind in (True, None))
+    known, unsure = (sum(state is kind for state in states) for kind in (True, None))
+    low = at_least(n, m, sure, (1 - level) / 2) - known - unsure
+    high = n - at_least(n, m, m - sure - open_, (1 - level) / 2) - known
+    low, high = max(0, min(unseen, low)), max(0, min(unseen, high))
+    middle = n * (sure + open_ / 2) / m - known - unsure / 2 if m else unseen / 2
+    return low / unseen, min(max(middle, low), high) / unseen, high / unseen
+
+
+def at_least(n: int, m: int, k: int, tail: float) -> int:
+    """The smallest K of n for which k or more of a sample of m have a probability above `tail`."""
+    low, high = k, n - m + k
+    while low < high:
+        middle = (low + high) // 2
+        if _upper(n, m, middle, k) > tail:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _upper(n: int, m: int, total: int, k: int) -> float:
+    """P(X ≥ k), X hypergeometric: how many of a sample of m out of n are among `total`."""
+    return min(1.0, math.fsum(math.exp(_log(n, m, total, j)) for j in range(k, min(m, total) + 1)))
+
+
+def _log(n: int, m: int, total: int, j: int) -> float:
+    if m - j > n - total:
+        return -math.inf
+    return _choose(total, j) + _choose(n - total, m - j) - _choose(n, m)
+
+
+def _choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def order_by_worth(table: Table) -> None:
+    """Writes the order `worth`: near the cut and where the rankings are apart first, every third a spot check, what is
+    decided or seen after that, and copies of what is decided last. It stands still until it is made again."""
+    cut = table.cut
+    with table.writing() as sql:
+        rows = table.all("select at, rank, disagreement, spot, copy, decision, seen from causes")
+        settled = {row["copy"] for row in rows if row["decision"]}
+        ranked = sorted(rows, key=lambda row: (*_last(row, settled), -_worth(row, cut)))
+        checks = sorted((row for row in rows if row["rank"] <= cut and _last(row, settled) == (0, 0)),
+                        key=lambda row: row["spot"])  # fmt: skip
+        places = _mixed([row["at"] for row in ranked], [row["at"] for row in checks])
+        sql.executemany("update causes set worth = ? where at = ?", enumerate(places))
+        table.set("worth", cut)
+
+
+def _last(row: Any, settled: set[int]) -> tuple[int, int]:
+    done = bool(row["decision"] or row["seen"])
+    return int(done or row["copy"] in settled), int(not done and row["copy"] in settled)
+
+
+def _worth(row: Any, cut: int) -> float:
+    """Near the cut, counted in ranks and in proportion, more so where the rankings of the folder are apart."""
+    near = min(row["rank"], cut) / max(row["rank"], cut) if cut and row["rank"] else 1 / max(row["rank"], 1)
+    return near * (1 + (row["disagreement"] or 0.0))
+
+
+def _mixed(ranked: Iterable[int], checks: Iterable[int]) -> list[int]:
+    """Each once: the first list, with the next of the second at every third place."""
+    queue, spots, taken, mixed = iter(ranked), iter(checks), set(), []
+    while True:
+        wanted = (spots, queue) if len(mixed) % EVERY == EVERY - 1 else (queue,)
+        at = next((a for source in wanted for a in source if a not in taken), None)
+        if at is None:
+            return mixed
+        taken.add(at)
+        mixed.append(at)
