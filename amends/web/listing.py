@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from sqlite3 import Row
 from typing import Any
 
 from amends.config.decisions import KEEP, RELABEL, REMOVE
@@ -180,7 +181,7 @@ def failure(table: Table, at: int) -> dict[str, Any] | None:
     return as_failure(table, found[0]) if found else None
 
 
-def as_failure(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
+def as_failure(table: Table, row: Row) -> dict[str, Any]:
     n = table.one("select count(*) from conflicts where failure = ?", [row["at"]])
     return {
         "index": row["at"], "id": row["id"], "group": row["grp"], "suspect": bool(row["suspect"]),

@@ -67,9 +67,9 @@ class Seen:
         from amends.tables.looks import pictures_in, pixels, png
 
         if self.given is not None:
-            data = self.given.get(name)
-            stack = None if data is None else pictures_in(data.x)
-            return None if stack is None or not 0 <= at < len(data) else png(pixels(stack[int(data.rows[at])], side))
+            data: Any = self.given.get(name, ())
+            stack = pictures_in(data.x) if 0 <= at < len(data) else None
+            return None if stack is None else png(pixels(stack[int(data.rows[at])], side))
         raw, row = self._of(name), self._row(name, at)
         if raw is None or row is None:
             return None

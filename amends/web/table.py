@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -283,7 +283,7 @@ def _number(value: Any) -> float | None:
     return found if np.isfinite(found) else None
 
 
-def as_cause(row: Mapping[str, Any], cut: int) -> dict[str, Any]:
+def as_cause(row: sqlite3.Row, cut: int) -> dict[str, Any]:
     """A row of the table as the page gets it, without its look and copies."""
     decision = row["decision"]
     return {
