@@ -14,16 +14,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.projects import amends, heeding
+from tests.projects import amends
 
 
 @contextmanager
 def served(folder, *more):
     """The command, and the address it printed."""
     args = [sys.executable, "-m", "amends", "review", str(folder), "--no-browser", *more]
-    with subprocess.Popen(
-        args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeding
-    ) as process:
+    with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process, process.stdout.readline().strip()
         finally:
@@ -35,13 +33,13 @@ class Browser:
 
     def __init__(self, address: str):
         self.base = address.partition("/?")[0]
-        with urllib.request.urlopen(address) as answer:
+        with urllib.request.urlopen(address, timeout=60) as answer:
             self.cookie = answer.headers["set-cookie"].partition(";")[0]
 
     def ask(self, path, body=None, **headers):
         sent = {"Cookie": self.cookie, "Origin": self.base, "Content-Type": "application/json", **headers}
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(urllib.request.Request(f"{self.base}/{path}", data, sent)) as answer:
+        with urllib.request.urlopen(urllib.request.Request(f"{self.base}/{path}", data, sent), timeout=60) as answer:
             return json.loads(answer.read())
 
 
