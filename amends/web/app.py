@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from amends.errors import AmendsError, DiskError, Locked
-from amends.web import outcome_routes, routes
+from amends.web import outcome_routes, routes, still
 from amends.web.decisions import NothingThere
 from amends.web.doors import Doors, Guard
 from amends.web.jobs import Busy
@@ -47,7 +47,7 @@ def app_of(review: Review, doors: Doors) -> Any:
 
     pages = [Route("/", index), Route("/favicon.svg", icon), Route("/assets/{name}", asset)]
     app = Starlette(
-        routes=[*pages, *routes.ROUTES, *outcome_routes.ROUTES],
+        routes=[*pages, *routes.ROUTES, *still.ROUTES, *outcome_routes.ROUTES],
         exception_handlers={AmendsError: said, HTTPException: plain},
         lifespan=life,
     )

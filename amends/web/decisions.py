@@ -113,22 +113,28 @@ def do(table: Table, step: Step) -> dict[str, Any]:
         return _answer(table, action)
 
 
-def undo(table: Table, person: str = "") -> dict[str, Any]:
+def undo(table: Table, person: str = "", key: str | None = None) -> dict[str, Any]:
     with table.writing() as sql:
+        done = _before(table, key)
+        if done is not None:
+            return done
         action = table.one("select max(id) from actions where state = ?", [DONE])
         if action is None:
             raise NothingThere("there is nothing to undo; the review; decide something first")
         sql.execute("update actions set state = ? where id = ?", [UNDONE, action])
-        return _again(table, action, "before", "undo", person)
+        return _again(table, action, "before", Step("undo", "", (), person, key))
 
 
-def redo(table: Table, person: str = "") -> dict[str, Any]:
+def redo(table: Table, person: str = "", key: str | None = None) -> dict[str, Any]:
     with table.writing() as sql:
+        done = _before(table, key)
+        if done is not None:
+            return done
         action = table.one("select min(id) from actions where state = ?", [UNDONE])
         if action is None:
             raise NothingThere("there is nothing to do again; the review; undo something first")
         sql.execute("update actions set state = ? where id = ?", [DONE, action])
-        return _again(table, action, "after", "redo", person)
+        return _again(table, action, "after", Step("redo", "", (), person, key))
 
 
 def restore(table: Table, to: int, person: str = "") -> dict[str, Any]:
@@ -193,13 +199,13 @@ def _answer(table: Table, action: int) -> dict[str, Any]:
     return {"changed": table.one("select n from actions where id = ?", [action]), "indices": [r[0] for r in rows]}
 
 
-def _again(table: Table, action: int, side: str, kind: str, person: str) -> dict[str, Any]:
+def _again(table: Table, action: int, side: str, how: Step) -> dict[str, Any]:
     """Puts back one side of an action; that is a line of the trail with changes of its own."""
     order = "desc" if side == "before" else "asc"
     rows = table.all(f"select what, at, {side} value from changes where action = ? order by rowid {order}", [action])
     values = [(r["what"], r["at"], json.loads(r["value"])) for r in rows]
     said = table.one("select said from actions where id = ?", [action])
-    line = _record(table, kind, f"{kind}: {said}", len(rows), person, TOLD, None)
+    line = _record(table, how.kind, f"{how.kind}: {said}", len(rows), how.person, TOLD, how.key)
     with table.writing() as sql:
         told = ((line, what, at, json.dumps(_now(table, what, at)), json.dumps(v)) for what, at, v in values)
         sql.executemany("insert into changes values (?, ?, ?, ?, ?)", list(told))

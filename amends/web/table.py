@@ -242,9 +242,10 @@ def disagrees(cut: int) -> str:
     )
 
 
-def counts(table: Table) -> dict[str, int]:
-    """What people decided, and what would be removed. Only rows that are decided or seen are visited."""
-    cut, total = table.cut, table.setting("total", 0)
+def counts(table: Table, cut: int | None = None) -> dict[str, int]:
+    """What people decided, and what would be removed, by the cut or by another one. Only rows that are decided or
+    seen are visited."""
+    cut, total = table.cut if cut is None else cut, table.setting("total", 0)
     rows = table.all(
         f"select decision, count(*) n, sum(rank <= {cut}) above, sum({disagrees(cut)}) odd from causes "
         "where decision > '' group by decision"
