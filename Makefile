@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test faults docs tables mutants chromium clean
+.PHONY: demo test faults docs tables mutants web web-check chromium clean
 
 demo: .venv/demo.installed
 	$(BIN)/amends demo
@@ -30,6 +30,16 @@ tables: .venv/dev.installed
 # The mathematics changed in one place after the other: a test must see each change. Takes half an hour.
 mutants: .venv/dev.installed
 	$(BIN)/python tests/mutants.py
+
+# The page of amends review, built from web/ with Node 20 or later. What is built is in the checkout: users need no Node.
+web:
+	cd web && npm ci --silent && npm run --silent build
+
+# The page built again, to the byte, and whole journeys through it in a browser, pictures of it in docs/images/ included;
+# some minutes.
+web-check: .venv/dev.installed chromium web
+	git diff --exit-code --stat -- amends/web/static && test -z "$$(git status --porcelain amends/web/static)"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/web/whole.py
 
 # The report is opened in a browser: Debian's, where it can be had; otherwise pytest says which tests it leaves out.
 chromium:
