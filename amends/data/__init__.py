@@ -7,9 +7,10 @@ from amends.data.failures import select
 from amends.data.read import read
 from amends.data.records import Records
 from amends.data.splits import split
+from amends.data.stored import stored
 from amends.data.views import views
 
 __all__ = [
     "Examples", "Inputs", "Records", "digits", "examples", "flip_labels", "gaussian_noise", "poison", "read",
-    "salt_and_pepper", "select", "split", "views",
+    "salt_and_pepper", "select", "split", "stored", "views",
 ]  # fmt: skip

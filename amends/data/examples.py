@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from amends.data.ahead import ahead
 from amends.data.given import records
 from amends.data.inputs import Inputs, each, joined, leaves
+from amends.data.stored import is_stored, one_after_the_other
 from amends.data.views import Training
 from amends.errors import BadInput
+
+AT_ONCE = 65536  # rows that are checked at once
 
 __all__ = ["Examples", "Inputs", "each", "examples", "leaves"]
 
@@ -53,6 +58,21 @@ class Examples:
         rows = self.rows[start:stop]
         return each(self.x, lambda t: t[rows]), self.y[start:stop]
 
+    def batches(self, spans: Sequence[tuple[int, int]], device: torch.device) -> Iterator[tuple[Inputs, Tensor]]:
+        """What `fetch` returns for each span, on the device. What must be read or sent is begun while the batch before
+        it is computed."""
+        sending = device.type == "cuda" and leaves(self.x)[0].device.type == "cpu"
+        if len(spans) == 1 or not (sending or is_stored(self.x)):
+            yield from (self.fetch(*span) for span in spans)
+            return
+
+        def read(span: tuple[int, int]) -> tuple[Inputs, Tensor]:
+            x, y = self.fetch(*span)
+            return (each(x, lambda t: t.pin_memory()), y) if sending else (x, y)
+
+        for x, y in ahead(partial(read, span) for span in spans):
+            yield each(x, lambda t: t.to(device, non_blocking=True)), y
+
     def own(self) -> dict[str, np.ndarray]:
         """The user's columns of these examples, in their order."""
         at = self.rows.cpu().numpy()
@@ -87,8 +107,12 @@ class Examples:
         name = self.name if self.name == other.name else f"{self.name} + {other.name}"
         if self.x is other.x and self.training is other.training:
             return replace(self, rows=torch.cat([self.rows, other.rows]), y=y, ids=ids, name=name)
+        both = (self, other)
+        apart = is_stored(self.x) or is_stored(other.x)
         return Examples(
-            joined([e.fetch(0, len(e))[0] for e in (self, other)]),
+            one_after_the_other([(e.x, e.rows.cpu().numpy()) for e in both])
+            if apart
+            else joined([e.fetch(0, len(e))[0] for e in both]),
             torch.arange(len(ids), device=y.device),
             y,
             ids,
@@ -114,9 +138,11 @@ def examples(data: Any, name: str, *, accepts: set[str] | None = None) -> Exampl
     if n == 0:
         raise BadInput(f"{name} has no examples; pass at least one")
     for leaf in [*leaves(x), y]:
-        if leaf.is_floating_point() and not leaf.isfinite().all():
-            i = int((~leaf.isfinite()).reshape(n, -1).any(1).nonzero()[0])
-            raise BadInput(f"{name}[{i}] holds NaN or infinity; drop it or fill it in")
+        for start in range(0, n, AT_ONCE) if leaf.is_floating_point() and isinstance(leaf, Tensor) else ():
+            here = leaf[start : start + AT_ONCE].isfinite()
+            if not here.all():
+                i = start + int((~here).reshape(len(here), -1).any(1).nonzero()[0])
+                raise BadInput(f"{name}[{i}] holds NaN or infinity; drop it or fill it in")
     first = zlib.crc32(name.encode()) << 31
     return Examples(
         x, torch.arange(n), y, first + np.arange(n, dtype=np.int64), name, given.columns, given.classes, given.features,

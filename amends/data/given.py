@@ -15,10 +15,13 @@ from torch import Tensor
 
 from amends.data.inputs import Inputs, native, stacked
 from amends.data.records import Records
+from amends.data.stored import StoredSet, looked_through, stored
 from amends.data.views import LABELS, Views, input_of, same, seeded, unsteady
 from amends.errors import BadInput, first_line, kind_of
 
 IDS = ("id", "idx", "index")  # columns that name an example: no inputs unless the model asks for them
+STAYS = 2**30  # bytes from which the inputs of a Dataset stay where they are, and are read batch by batch
+MOST = 2**24  # bytes of one input that are thought possible, so that a small set is not asked for its first item
 ONCE = ("failures", "remaining")  # what will judge a repair is read once, when it is split and checked
 
 
@@ -31,6 +34,8 @@ def records(data: Any, name: str, accepts: set[str]) -> Records:
         return data
     if isinstance(data, Views):
         return _viewed(data, name, accepts)
+    if isinstance(data, StoredSet):
+        return _stored(data, name)
     if isinstance(data, tuple | list) and len(data) == 2 and not _is_example(data[0]):
         return _checked(_inputs(data[0], name), _tensor(data[1], f"labels of {name}"), name)
     columns = getattr(data, "column_names", None)
@@ -41,11 +46,32 @@ def records(data: Any, name: str, accepts: set[str]) -> Records:
     if isinstance(data, Mapping):
         return _columns(data, list(data), name, accepts)
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        return _items(data, name, accepts)
+        return _stored(stored(data), name) if _large(data) else _items(data, name, accepts)
+    if hasattr(data, "__iter__"):
+        raise BadInput(
+            f"{name} is {kind_of(data)}, a stream without positions, so scores could not find their way back; "
+            "save it as a set with an index, such as a Hugging Face dataset or memory-mapped arrays"
+        )
     raise BadInput(
         f"{name} is {kind_of(data)}, which cannot be read as examples; "
         "pass a Dataset of (x, y), a pair of tensors or arrays, or a table with named columns"
     )
+
+
+def _large(data: Any) -> bool:
+    """Whether items (x, y) would take too much memory as one tensor."""
+    item = data[0] if len(data) >= STAYS // MOST else None
+    if not (isinstance(item, tuple | list) and len(item) == 2):
+        return False
+    sizes = [torch.as_tensor(t) for t in (item[0].values() if isinstance(item[0], Mapping) else
+                                          item[0] if isinstance(item[0], tuple) else [item[0]])]  # fmt: skip
+    return len(data) * sum(t.element_size() * t.numel() for t in sizes) >= STAYS
+
+
+def _stored(data: StoredSet, name: str) -> Records:
+    x, y, rows = looked_through(data, name)
+    own = {} if len(rows) == len(data.data) else {"row": rows}
+    return Records(x, y, columns=own, where=name)
 
 
 def _viewed(data: Views, name: str, accepts: set[str]) -> Records:
@@ -200,6 +226,17 @@ def _inputs(x: Any, name: str) -> Inputs:
     return tuple(_tensor(v, name) for v in x) if isinstance(x, tuple) else _tensor(x, name)
 
 
+def _shared(array: np.ndarray, mapped: bool) -> Tensor:
+    """Without a copy where that is safe: an array that maps a file stays in the file."""
+    if array.flags.writeable:
+        return torch.as_tensor(array)
+    if not mapped:
+        return torch.as_tensor(array.copy())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody here writes
+        return torch.as_tensor(array)
+
+
 def _tensor(values: Any, name: str) -> Tensor:
     try:
         if not isinstance(values, Tensor):
@@ -210,7 +247,7 @@ def _tensor(values: Any, name: str) -> Tensor:
                 if array.dtype.kind in "USO":
                     raise TypeError("it holds text or objects; map classes to 0, 1, 2, ...")
                 array = native(np.ascontiguousarray(array) if array.ndim else array)
-                values = torch.as_tensor(array if array.flags.writeable else array.copy())
+                values = _shared(array, isinstance(values, np.memmap))
         if values.ndim == 0:
             raise ValueError("it is a single number")
     except (TypeError, ValueError, RuntimeError) as e:

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from amends.data.inputs import Inputs, leaves
 
+BLOCK = 4096  # rows hashed at once
+
 
 def set_hash(x: Inputs, y: Tensor) -> str:
     """sha256 over inputs and targets, in order."""
@@ -40,7 +42,9 @@ def weights_hash(state: Mapping[str, Tensor]) -> str:
 def _hash(tensors: Iterable[tuple[str, Tensor]]) -> str:
     total = hashlib.sha256()
     for name, tensor in tensors:
-        array = tensor.detach().cpu().contiguous()
-        total.update(f"{name} {array.dtype} {list(array.shape)};".encode())
-        total.update(array.reshape(-1).view(torch.uint8).numpy().tobytes())
+        total.update(f"{name} {tensor.dtype} {list(tensor.shape)};".encode())
+        rows = len(tensor) if len(tensor.shape) else 0
+        for part in (tensor[i : i + BLOCK] for i in range(0, rows, BLOCK)) if rows else (tensor,):
+            array = part.detach().cpu().contiguous()
+            total.update(array.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()

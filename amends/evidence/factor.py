@@ -92,9 +92,9 @@ class Factor:
     def tiles(self) -> Iterator[tuple[slice, Inputs, Tensor, Tensor]]:
         """Positions, inputs, targets and weights, batch by batch, in order."""
         first, last = self.span or (0, len(self))
-        for start in range(first, last, self.batch):
-            at = slice(start, min(start + self.batch, last))
-            x, y = self.examples.fetch(at.start, at.stop)
+        bounds = [(start, min(start + self.batch, last)) for start in range(first, last, self.batch)]
+        for (start, stop), (x, y) in zip(bounds, self.examples.batches(bounds, self.network.device), strict=True):
+            at = slice(start, stop)
             w = self.weights[at].to(self.network.device, self.network.dtype)
             yield at, x, y.to(self.network.device), w
 

@@ -56,8 +56,10 @@ def witnesses(data: Factor, beside: Factor, apart: float = APART) -> np.ndarray:
 
 def shared(data: Factor, among: Factor) -> np.ndarray:
     """Which examples are equal to one of another set, target and all."""
-    known = set(_whole(among))
-    return np.array([row in known for row in _whole(data)], dtype=bool)
+    rows = list(_whole(data))
+    asked = set(rows)
+    found = {row for row in _whole(among) if row in asked}  # of the larger set only what is asked for is kept
+    return np.array([row in found for row in rows], dtype=bool)
 
 
 def _whole(data: Factor) -> Iterator[tuple[bytes, ...]]:

@@ -1,0 +1,194 @@
+"""How fast `functional` ranks a training set on one GPU: images from a memory-mapped file, and rows of tokens.
+
+    python benchmarks/gpu_rate.py --out rates.json
+
+Needs torch and numpy alone. A ResNet-50 with random weights, 224x224 images of random bytes and 1,000 failures; then
+language models of the size of GPT-2 and of a billion parameters, rows of 1,024 random tokens. The edit does not depend
+on the size of the training set, so two sizes are timed: their difference is what a row costs, and the rest is the
+edit. Beside it a plain forward pass over the same rows, in the same batches and precision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from resnet import ResNet
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+import amends
+from amends.editors import LBFGS, Ascent
+
+CLASSES, SIDE = 1000, 224
+
+
+class Photos(ResNet):
+    """ResNet-50 for photographs, given as bytes: a 7x7 convolution and pooling in front."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__(width=width, classes=CLASSES)
+        self.stem = nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = (x.to(self.out.weight.dtype) / 127.5 - 1).contiguous(memory_format=torch.channels_last)
+        x = nnf.max_pool2d(nnf.relu(self.norm(self.stem(x))), 3, 2, 1)
+        return self.out(self.blocks(x).mean((2, 3)))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.asked, self.said = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.asked(self.before(x)).chunk(3, -1))
+        seen = nnf.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + self.said(seen)
+        return x + self.back(nnf.gelu(self.wide(self.after(x))))
+
+
+class Language(nn.Module):
+    """A causal transformer in the shape of GPT-2."""
+
+    def __init__(self, width: int, depth: int, heads: int, words: int = 50257, length: int = 1024) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        self.blocks, self.norm = nn.ModuleList(Block(width, heads) for _ in range(depth)), nn.LayerNorm(width)
+        self.out = nn.Linear(width, words, bias=False)
+        self.out.weight = self.words.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.words(x) + self.places(torch.arange(x.shape[1], device=x.device))
+        for block in self.blocks:
+            x = block(x)
+        return self.out(self.norm(x))
+
+
+def seconds(work: Callable[[], Any], device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def plain(model: nn.Module, x: Tensor, batch: int, device: str) -> None:
+    """A forward pass over all rows, each batch read and sent as it comes."""
+    with torch.inference_mode():
+        for start in range(0, len(x), batch):
+            model(x[start : start + batch].to(device))
+
+
+def ranked(model: nn.Module, sets: tuple, rows: tuple[int, int], batch: int, ask: dict[str, Any]) -> dict:
+    """Seconds for a few rows and for all of them, what one row costs, and a plain forward pass beside it."""
+    (x, y), failures, remaining = sets
+    device = ask["device"]
+    taken = {}
+    for n in (min(rows), *rows):  # the first warms up
+        taken[n] = seconds(
+            lambda n=n: amends.identify(model, (x[:n], y[:n]), failures, remaining, batch_size=batch, **ask), device
+        )
+    each = (taken[rows[1]] - taken[rows[0]]) / (rows[1] - rows[0])
+    there = x[: min(len(x), 16 * batch)].to(device)
+    plain(model, there, batch, device)
+    found = {
+        "rows": rows[1], "seconds": taken[rows[1]], "seconds, few rows": taken[rows[0]], "few rows": rows[0],
+        "rows a second": 1 / each, "edit, seconds": taken[rows[0]] - each * rows[0],
+        "plain forward, rows a second": rows[1] / seconds(lambda: plain(model, x[: rows[1]], batch, device), device),
+        "plain forward, rows on the device": len(there) / seconds(lambda: plain(model, there, batch, device), device),
+        "peak bytes on the device": torch.cuda.max_memory_allocated() if device == "cuda" else 0,
+        "peak bytes of the process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }  # fmt: skip
+    print(json.dumps(found), flush=True)
+    return found
+
+
+def images(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Images from a file that is larger than what amends keeps on the device."""
+    rng = np.random.default_rng(0)
+    file = np.lib.format.open_memmap(folder / "x.npy", "w+", np.uint8, (args.images, 3, args.side, args.side))
+    for start in range(0, args.images, 1000):
+        some = file[start : start + 1000]
+        some[:] = rng.integers(0, 256, some.shape, dtype=np.uint8)
+    file.flush()
+    del file
+    x = torch.from_numpy(np.load(folder / "x.npy", mmap_mode="r+"))  # stays in the file
+    torch.manual_seed(0)
+    model = Photos(args.width).to(args.device).eval()
+    labels = torch.as_tensor(rng.integers(0, CLASSES, args.images))
+    held = torch.as_tensor(rng.integers(0, 256, (args.failures + args.remaining, 3, args.side, args.side), np.uint8))
+    with torch.inference_mode():
+        said = torch.cat([model(part.to(args.device)).argmax(1).cpu() for part in held.split(250)])
+    failures = (held[: args.failures], (said[: args.failures] + 1) % CLASSES)
+    remaining = (held[args.failures :], said[args.failures :])
+    method = amends.methods.functional(climb=LBFGS(steps=args.steps))
+    return ranked(model, ((x, labels), failures, remaining), (args.images // 10, args.images), args.batch,
+                  {"method": method, "device": args.device})  # fmt: skip
+
+
+def language(args: argparse.Namespace, width: int, depth: int, heads: int, rows: int, batch: int) -> dict[str, Any]:
+    torch.manual_seed(0)
+    model = Language(width, depth, heads, args.words, args.length).to(args.device).eval()
+    tokens = torch.randint(0, args.words, (rows + 16, args.length))
+    sets = tuple((t, t) for t in tokens.split([rows, 8, 8]))
+    ask = {"method": amends.methods.functional(climb=Ascent(steps=1)), "device": args.device,
+           "likelihood": amends.likelihoods.Tokens()}  # fmt: skip
+    found = ranked(model, sets, (rows // 8, rows), batch, ask)
+    scale = {k.replace("rows a", "tokens a"): v * args.length for k, v in found.items() if "rows a second" in k}
+    return {"parameters": sum(p.numel() for p in model.parameters()), **found, **scale}
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    ask.add_argument("--images", type=int, default=100_000)
+    ask.add_argument("--side", type=int, default=SIDE)
+    ask.add_argument("--width", type=int, default=64, help="64 is ResNet-50")
+    ask.add_argument("--failures", type=int, default=1000)
+    ask.add_argument("--remaining", type=int, default=500)
+    ask.add_argument("--steps", type=int, default=40)
+    ask.add_argument("--batch", type=int, default=256)
+    ask.add_argument("--words", type=int, default=50257)
+    ask.add_argument("--length", type=int, default=1024)
+    ask.add_argument("--rows", type=int, default=1024, help="rows of tokens for the smaller model")
+    ask.add_argument("--small", action="store_true", help="tiny models, to see that the script runs")
+    ask.add_argument("--only", nargs="*", default=["images", "gpt2", "1b"])
+    ask.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    ask.add_argument("--out", type=Path)
+    args = ask.parse_args()
+    torch.set_float32_matmul_precision("high")
+    where = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"
+    found: dict[str, Any] = {"device": where, "torch": torch.__version__, "precision": "float32, TensorFloat-32"}
+    shapes = {"gpt2": (64, 2, 2), "1b": (64, 3, 2)} if args.small else {"gpt2": (768, 12, 12), "1b": (1792, 24, 14)}
+    for name in args.only:
+        print(name, flush=True)
+        with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+            if name == "images":
+                found[name] = images(args, Path(folder))
+                found[name]["1.28 million, seconds"] = (
+                    1_281_167 / found[name]["rows a second"] + found[name]["edit, seconds"]
+                )
+            else:
+                rows = args.rows if name == "gpt2" else args.rows // 4
+                found[name] = language(args, *shapes[name], rows, 8 if name == "gpt2" else 4)
+        if args.out is not None:
+            args.out.write_text(json.dumps(found, indent=2) + "\n")
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()
