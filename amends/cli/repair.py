@@ -69,4 +69,4 @@ def repair(
         if ids is not None:
             picked = positions(job.records["train"], ids, called=job.config.set("train").get("id"))
         result = repair_into(job, out, not quiet, picked)
-    return finish(result.metrics, result.causes, out, as_json, job.config.repair("require"))
+    return finish(result.metrics, result.causes, out, as_json, job.config)

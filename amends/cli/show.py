@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from amends.cli.options import note, print_json
-from amends.config.read import unmet
+from amends.config.read import Config, unmet
 from amends.errors import visible
 from amends.evaluation.words import OVER
 from amends.report.markup import shortened
+from amends.report.then import Next, next_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,20 +51,22 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bool, require: str | None) -> int:
+def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bool, config: Config) -> int:
     """Print what came of a repair; the exit code is 1 where a requirement was not met."""
+    require = config.repair("require")
     missed = unmet(require, metrics)
     if as_json:
         print_json({**metrics, "run": str(out), "unmet": missed})
     else:
         console = _console()
         show_causes(causes, console=console)
-        removed = f"{metrics['removed']} removed in total." if metrics["removed"] else "None of them was removed."
+        removed = f"Removed: {metrics['chosen']}."
         console.print(f"{removed}\n")
         show_curve(metrics["curve"], metrics["removed"], console)
         console.print()
         show_verdict(metrics, console)
         console.print(f"\nWritten to {out}/: {', '.join(sorted(p.name for p in out.iterdir()))}")
+        show_next(next_steps(metrics, {"config": config.tables}, str(out)), console)
     for line in missed:
         note(f"not met: {line}")
     return 1 if missed else 0
@@ -75,9 +78,17 @@ def show_identified(frame: pd.DataFrame, out: Path, warnings: Sequence[str] = ()
     console.print(f"{harmful(frame)} of {len(frame)} conflict with the failures, the first ones most.\n")
     for warning in warnings:
         console.print(f"warning: {warning}\n", markup=False)
-    console.print(f"Written to {out}/. Look at report.html or causes.csv, then go on, for example with:")
-    console.print(f"  amends curve {out}             how many to remove, beside both controls")
-    console.print(f"  amends treat {out} --approved  after writing remove into the column decision")
+    console.print(f"Written to {out}/. Look at report.html or causes.csv.")
+    show_next(next_steps({}, {}, str(out)), console)
+
+
+def show_next(steps: Sequence[Next], console: Console) -> None:
+    """What to do next; a line to copy is never broken."""
+    console.print("\nWhat next")
+    for number, step in enumerate(steps, 1):
+        console.print(f"  {number}. {step.words}")
+        if step.line:
+            console.print(f"       {step.line}", soft_wrap=True)
 
 
 def harmful(frame: pd.DataFrame) -> int:
@@ -171,6 +182,7 @@ def show_demo(demo: Demo, out: Path) -> None:
     console.print(alone if demo.trains else "The difference from as many at random is due to the causes.\n")
     show_verdict(metrics, console)
     console.print(f"\nWritten to {out}/: {', '.join(sorted(p.name for p in out.iterdir()))}")
+    show_next(next_steps(metrics, {}, str(out)), console)
 
 
 def show_runs(rows: Sequence[Mapping[str, Any]]) -> None:

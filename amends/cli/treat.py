@@ -66,4 +66,4 @@ def treat(
         if ids is not None:
             picked = positions(job.records["train"], ids, called=job.config.set("train").get("id"))
         result = verbs.treat_into(opened, job, picked, out, not quiet)
-    return finish(result.metrics, result.causes, out or run, as_json, job.config.repair("require"))
+    return finish(result.metrics, result.causes, out or run, as_json, job.config)

@@ -29,8 +29,8 @@ class Examples:
     """Inputs (shared, addressed by `rows`), targets and ids, in one order.
 
     An id is unique over all the sets of one repair, and the same example has the same id in each of
-    them, so that evidence can be cancelled before anything is computed. The user's own `columns` and
-    the `training` view are addressed by `rows` like the inputs.
+    them, so that evidence can be cancelled before anything is computed. The user's own `columns`, the rows of a
+    table as they are `stored` and the `training` view are addressed by `rows` like the inputs.
     """
 
     x: Inputs
@@ -42,6 +42,7 @@ class Examples:
     classes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     training: Training | None = None
+    stored: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -88,7 +89,9 @@ class Examples:
         if self.training is None:
             return self
         x = self.training.read(self.x, self.rows, seed, self.name)
-        return replace(self, x=x, rows=torch.arange(len(self), device=self.rows.device), columns={}, training=None)
+        return replace(
+            self, x=x, rows=torch.arange(len(self), device=self.rows.device), columns={}, training=None, stored=None
+        )
 
     def with_targets(self, y: Tensor) -> Examples:
         return replace(self, y=y)
@@ -146,5 +149,5 @@ def examples(data: Any, name: str, *, accepts: set[str] | None = None) -> Exampl
     first = zlib.crc32(name.encode()) << 31
     return Examples(
         x, torch.arange(n), y, first + np.arange(n, dtype=np.int64), name, given.columns, given.classes, given.features,
-        None if given.training is None else Training.of(given.training, n),
+        None if given.training is None else Training.of(given.training, n), given.stored,
     )  # fmt: skip

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from amends.data import formats
-from amends.data.formats.raw import Asked
+from amends.data.formats.raw import ROW, Asked
 from amends.data.inputs import Inputs, each
 from amends.data.records import Records
 from amends.data.source import Augmented, Normal, Source, inputs_of
@@ -59,7 +61,9 @@ def read(
     _warn_of_randomness(source, x)
     x, y, names = targets(x, raw, asked)
     view = None if augment is None else Augmented(source, augment, y)
-    return Records(x, y, dict(raw.columns), names, raw.features, view, raw.where)
+    changed = raw.kind == ROW and bool(raw.features) and (encoded or source.normal is not None)
+    stored = np.asarray(raw.inputs) if changed else None
+    return Records(x, y, dict(raw.columns), names, raw.features, view, raw.where, stored)
 
 
 def _warn_of_randomness(source: Source, x: Inputs) -> None:

@@ -22,7 +22,8 @@ class Records:
     `x` is ready for the model. `y` holds class indices (long), real targets (float), rows of 0 and 1
     (float) or token targets (long, -100 = none). `columns` are the user's own, with one entry per example;
     a column `id` names the examples in every table. `classes` are the names of the classes and `features`
-    those of the columns of `x`, where they are known. `training` is a view with augmentation, for fine-tuning
+    those of the columns of `x`, where they are known; `stored` are the rows of a table as its file has them, where
+    `x` was made of them by a transform or by scaling. `training` is a view with augmentation, for fine-tuning
     alone: its item i is (x, y), and is read anew each time. `where` is the file or folder they came from.
     """
 
@@ -33,6 +34,7 @@ class Records:
     features: tuple[str, ...] = ()
     training: Any = None
     where: str = ""
+    stored: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         where, n = self.where or "the set", len(self.y)
@@ -63,4 +65,5 @@ class Records:
             y=self.y[rows],
             columns={k: v[at] for k, v in self.columns.items()},
             training=None if self.training is None else Rows(self.training, at),
+            stored=None if self.stored is None else self.stored[at],
         )

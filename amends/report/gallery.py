@@ -95,7 +95,9 @@ def failure(run: View, position: int, kind: str = "failures") -> Html:
 
 
 def _told(run: View, look: dict[str, Any], position: int, kind: str) -> list[Any]:
-    place = tag("span", " ", tag("span", kind, class_="set"), f"[{position}]", class_="place")
+    where, name = f"{kind}[{position}]", str(look.get("id", ""))
+    at = (tag("span", kind, class_="set"), f"[{position}]") if name in ("", str(position)) else (name,)
+    place = tag("span", " ", *at, class_="place", title=where)
     if look.get("label") is None:
         return [place]
     said = [run.label(look[k]) for k in ("predicted", "predicted_after") if look.get(k) is not None]

@@ -11,6 +11,7 @@ from amends.errors import RunMismatch, first_line
 from amends.report import gallery, outcome, settings, tables
 from amends.report.markup import Html, count, join, section, tag
 from amends.report.matrix import matrices
+from amends.report.then import listed, next_steps
 from amends.report.view import View
 from amends.runs.run import Run
 
@@ -103,6 +104,7 @@ def _repaired(run: View, room: gallery.Room) -> list[Html]:
         ("calibration", "Calibration", tables.calibration(run) if m.get("calibration") else None),
         ("keep", "Sets to keep", tables.keep(run) if m["keep"] else None),
         ("method", "Method and settings", _method(run)),
+        ("next", "What next", listed(next_steps(m, run.about, run.name))),
     ]
     return [p for p in [*top, *_contents(sections)] if p is not None]
 
@@ -115,7 +117,11 @@ def _identified(run: View, room: gallery.Room) -> list[Html]:
     )  # fmt: skip
     words = tag("p", shown + ". Nothing has been treated or judged yet.", class_="reason")
     top = tag("div", outcome.glyph("identified"), tag("div", tag("h1", "Causes identified"), words), class_="verdict")
-    sections = [("causes", "The causes", _causes(run, room)), ("method", "Method and settings", _method(run))]
+    sections = [
+        ("causes", "The causes", _causes(run, room)),
+        ("method", "Method and settings", _method(run)),
+        ("next", "What next", listed(next_steps({}, run.about, run.name))),
+    ]
     return [top, *_contents(sections)]
 
 
@@ -129,7 +135,8 @@ def _curve(run: View) -> Html:
     several = None
     if len(m.get("rounds", ())) > 1:
         several = join([tag("p", "The curve shows the last round."), tables.rounds(run)])
-    return join([tag("p", words), outcome.curves(run.curve, m), several, outcome.controls(m),
+    why = tag("p", tag("b", "Removed: "), f"{m['chosen']}.") if m.get("chosen") else None
+    return join([why, tag("p", words), outcome.curves(run.curve, m), several, outcome.controls(m),
                  outcome.curve_table(run.curve)])  # fmt: skip
 
 

@@ -18,8 +18,10 @@ def by_group(run: View) -> Html:
 
 
 def by_class(run: View) -> Html:
+    """In the order of the matrices; a class that was harmed is marked."""
     harmed = [str(name) for name in run.metrics["harmed"]]
-    rows = sorted(run.metrics["classes"].items(), key=lambda item: (item[0] not in harmed, _order(item[0])))
+    order = {str(name): i for i, name in enumerate((run.metrics.get("confusion") or {}).get("classes", ()))}
+    rows = sorted(run.metrics["classes"].items(), key=lambda item: (order.get(item[0], len(order)), _order(item[0])))
     body = [
         (
             join([run.label(name), tag("span", " ▼ harmed", class_="harmed") if str(name) in harmed else None]),

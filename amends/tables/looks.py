@@ -94,6 +94,8 @@ def kind_of(data: Examples) -> str:
         return "image"  # beside a text, a matrix or a flat row is not taken for a picture
     if text:
         return "text"
+    if data.stored is not None:
+        return "row"
     x = leaves(data.x)[0]
     return "row" if isinstance(data.x, Tensor) and x.ndim == 2 and x.is_floating_point() else "none"
 
@@ -102,6 +104,7 @@ def _set(
     data: Examples, positions: Sequence[int] | np.ndarray, kind: str, typical: tuple[Tensor, Tensor] | None, side: int
 ) -> dict[str, dict[str, Any]]:
     names, column = list(getattr(data, "features", ())), text_column(data)
+    called = _columns(data).get("id", _columns(data).get("path"))
     pictures = pictures_in(data.x) if kind == "image" else None
     seen = {}
     for position in map(int, positions):
@@ -113,8 +116,9 @@ def _set(
             text = str(_columns(data)[column][row])
             entry["text"] = text if len(text) <= CUT else text[:CUT].rsplit(" ", 1)[0] + " …"
         elif kind == "row":
-            entry |= row_of(leaves(data.x)[0][row], names, typical)
+            entry |= row_of(table_of(data)[row], names, typical)
         label = _label(data.y[position], data)
+        entry |= {} if called is None else {"id": str(called[row])}
         seen[str(position)] = entry | ({} if label is None else {"label": label})
     return seen
 
@@ -203,8 +207,14 @@ def text_column(data: Examples) -> str:
 
 def _typical(data: Examples) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of every column of a table."""
-    x = leaves(data.x)[0][data.rows].double()
+    table = table_of(data)
+    x = table[data.rows.to(table.device)].double()
     return x.mean(0), x.std(0, correction=0)
+
+
+def table_of(data: Examples) -> Tensor:
+    """The rows as the file has them, or else as the model takes them."""
+    return leaves(data.x)[0] if data.stored is None else torch.as_tensor(data.stored)
 
 
 def row_of(values: Tensor, names: Sequence[str], typical: tuple[Tensor, Tensor] | None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from amends.evidence.prepare import entry, needed, prepare
 from amends.methods import Default, Method, Scorer
 from amends.nearness.copies import duplicates
 from amends.progress import Progress
+from amends.workflow.chosen import chosen
 from amends.workflow.stages import stages
 from amends.workflow.warned import anyway_fixed, warnings_of
 
@@ -188,6 +189,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
     metrics |= {
         "p_value": whole.p_value,
         "removed": len(gone),
+        "chosen": chosen(problem.plan, rounds),
         "verdict": whole.verdict,
         "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
         "learned": any(r.learned for r in rounds),

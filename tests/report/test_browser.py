@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests import reported
@@ -163,3 +164,32 @@ def test_a_result_in_a_notebook_leaves_the_page_around_it_alone(browser, tmp_pat
                 assert opened.look("getComputedStyle(document.querySelector('.amends-result')).paddingLeft") != "0px"
                 assert opened.look("document.documentElement.scrollWidth") <= 1000
     assert seen[0] == seen[1]
+
+
+EDGE = """() => {
+    const wide = [...document.querySelectorAll('.scroll')].filter(e => e.checkVisibility())
+        .find(e => e.scrollWidth > e.clientWidth + 60 && !e.querySelector('.matrix'));
+    wide.scrollIntoView({block: 'center'});
+    const box = wide.getBoundingClientRect();
+    return {right: box.right, top: box.top, height: box.height, id: (wide.id = 'wide')};
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_table_that_is_cut_has_a_shade_at_that_edge(browser, reports, scheme):
+    """At 400 pixels: dark at the right until one has scrolled there, and then no more."""
+    import io
+
+    from PIL import Image
+
+    def edge(opened, box):
+        clip = {"x": box["right"] - 2, "y": box["top"], "width": 2, "height": box["height"]}
+        pixels = np.asarray(Image.open(io.BytesIO(opened.page.screenshot(clip=clip))).convert("L"), dtype=float)
+        return np.median(pixels)
+
+    with Opened(browser, reports["rows"], 400, 800, media="screen", color_scheme=scheme) as opened:
+        box = opened.look(EDGE)
+        paper = 251 if scheme == "light" else 23
+        assert abs(edge(opened, box) - paper) > 40
+        opened.look("() => { const e = document.getElementById('wide'); e.scrollLeft = e.scrollWidth; }")
+        assert abs(edge(opened, box) - paper) < 15

@@ -88,6 +88,20 @@ def test_rows_show_the_columns_that_stand_out(tmp_path):
     assert cause["suggested"] in page.text(card)
 
 
+def test_a_failure_is_shown_with_its_id(tmp_path, page, result):
+    """On a thumbnail too: the position where the user has no ids, the id where there is one."""
+    beside = [page.text(p) for p in page.all("span", page.all("article")[0], class_="place")]
+    assert beside == [f" failures[{j}]" for j in result.causes.iloc[0]["conflicts_with"]]
+    folder = reported.saved(reported.rows(), tmp_path / "rows")
+    of_rows, looks = Page(report(folder)), looks_of(folder)
+    places = of_rows.all("span", of_rows.section("causes"), class_="place")
+    for place in places:
+        position = place[1]["title"].removeprefix("failures[").removesuffix("]")
+        assert of_rows.text(place) == f" {looks['failures'][position]['id']}"
+        assert looks["failures"][position]["id"].startswith("P")
+    assert places
+
+
 def test_a_run_without_looks_is_told_in_words(copy, result):
     (copy / "looks.json").unlink()
     page = Page(report(copy))

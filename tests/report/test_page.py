@@ -76,7 +76,7 @@ def test_a_search_has_its_causes_and_says_that_nothing_is_judged(copy):
     page = Page(report(copy))
     assert page.text(page.all("h1")[0]) == "Causes identified"
     assert f"{len(frame)} training examples were scored" in page.text(page.root)
-    assert [s[1]["id"] for s in page.all("section")] == ["causes", "method"]
+    assert [s[1]["id"] for s in page.all("section")] == ["causes", "method", "next"]
     assert len(page.all("article")) == min(60, len(frame))
     assert "undecided" in page.text(page.all("article")[0])
     assert page.table(page.section("method"), "What scored")[1][:4] == ["ewc", "10.0%", "0.500", "100.0%"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from amends.report.markup import share
 from amends.report.tables import members
 from amends.report.view import View
+from tests import reported
 from tests.report.html import changed
 
 
@@ -24,10 +25,12 @@ def test_groups_classes_calibration_and_keep(page, result):
     assert kept[:3] == [name, share(m["keep"][name]["before"]), share(m["keep"][name]["after"])]
 
 
-def test_a_harmed_class_is_marked_and_comes_first(copy):
+def test_classes_stand_in_the_order_of_the_matrices_and_one_that_was_harmed_is_marked(copy):
     page = changed(copy, harmed=["four"])
-    first = page.table(page.section("classes"), "true class")[1]
-    assert first[0] == "four ▼ harmed"
+    named = [row[0] for row in page.table(page.section("classes"), "true class")[1:]]
+    assert named == [n if n != "four" else "four ▼ harmed" for n in reported.DIGITS]
+    matrix = page.table(page.section("confusion"), "Before")
+    assert [row[0] for row in matrix[1:]] == list(reported.DIGITS)
     assert "Accuracy fell beyond chance (5% level over all classes) on: four." in page.text(page.section("classes"))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import amends
 from amends.data import examples
 from amends.data.records import Records
 from amends.tables.looks import CUT, kind_of, looks, picture
@@ -160,3 +161,21 @@ def test_labels_in_the_words_of_the_user(y, classes, label):
 
 def test_nothing_to_show_is_said_to_be_nothing():
     assert looks() == {"kind": "none", "features": [], "classes": [], "train": {}, "failures": {}, "remaining": {}}
+
+
+@pytest.mark.parametrize("how", ["scaled", "transformed"])
+def test_a_row_is_shown_as_the_file_has_it_however_the_model_takes_it(tmp_path, how):
+    lines = ["id,age,weight,label", *(f"p{i},{20 + i},{50 + 3 * i},{'ab'[i % 2]}" for i in range(8))]
+    (tmp_path / "people.csv").write_text("\n".join(lines))
+    change = {"mean": [30.0, 60.0], "std": [5.0, 9.0]}
+    if how == "transformed":
+        change = {"transform": lambda row: torch.tanh((row - 30) / 9)[:1]}
+    people = amends.data.read(tmp_path / "people.csv", **change)
+    assert float(people.x.abs().max()) < 4
+    seen = looks(train=(examples(people[[7, 2]], "train"), [0, 1]))
+    assert seen["kind"] == "row"
+    assert [seen["train"][k]["row"] for k in "01"] == [[27, 71], [22, 56]]
+    assert dict(zip(seen["train"]["0"]["stands_out"], seen["train"]["0"]["values"], strict=True)) == {
+        "age": 27, "weight": 71,
+    }  # fmt: skip
+    assert seen["train"]["0"]["id"] == "p7"

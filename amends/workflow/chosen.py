@@ -1,0 +1,50 @@
+"""How many were removed, and why so many: in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from amends.algorithm.curve import CAUSES
+from amends.algorithm.rounds import Plan, Round
+
+
+def chosen(plan: Plan, rounds: Sequence[Round]) -> str:
+    """One sentence; of several rounds one each, under the names of their groups."""
+    if len(rounds) == 1:
+        return _of(plan, rounds[0])
+    return "; ".join(f"{', '.join(r.search.part.names)}: {_of(plan, r)}" for r in rounds)
+
+
+def _of(plan: Plan, ended: Round) -> str:
+    gone, scores = len(ended.removed), ended.search.influence.scores
+    harmful, n = int((scores > 0).sum()), len(scores)
+    tried = sorted({p.removed for p in ended.points if p.by == CAUSES})
+    if isinstance(plan.remove, np.ndarray):
+        said = f"the {len(plan.remove):,} examples picked by a person"
+    elif plan.remove is not None:
+        said = f"the {plan.remove:,} highest scores, as many as were asked for"
+    elif not harmful:
+        return f"none of the {n:,} training examples conflicts with the failures, so nothing was tried"
+    elif not gone:
+        return f"nothing, of {_numbers(tried)}: see the verdict" if tried else "nothing: see the verdict"
+    else:
+        return (
+            f"the {gone:,} highest scores of {n:,}: of {_numbers(tried)}, this was worth most on the failures searched "
+            f"with and the right examples that guard{_more(gone, tried, harmful)}"
+        )
+    return said if gone else f"nothing, though this was tried: {said}; see the verdict"
+
+
+def _numbers(tried: Sequence[int]) -> str:
+    if len(tried) == 1:
+        return f"the one number tried ({tried[0]:,})"
+    return f"the {len(tried)} numbers tried ({', '.join(f'{k:,}' for k in tried)})"
+
+
+def _more(gone: int, tried: Sequence[int], harmful: int) -> str:
+    """That there may be more to find, where the largest number was the best."""
+    if gone < max(tried, default=0) or harmful <= gone:
+        return ""
+    return f"; it is the largest of them, and {harmful - gone:,} more conflict with the failures"
