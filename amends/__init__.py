@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from amends.algorithm.split import Groups
     from amends.algorithm.treat import treat
     from amends.evaluation.predictions import failing
+    from amends.patches.patch import Patch, apply
     from amends.workflow.repair import Repair, repair
 
 __version__ = "0.1.0"
@@ -26,6 +27,8 @@ _HOME = {
     "Groups": "amends.algorithm.split",
     "Influence": "amends.algorithm.identify",
     "Keep": "amends.algorithm.options",
+    "Patch": "amends.patches.patch",
+    "apply": "amends.patches.patch",
     "failing": "amends.evaluation.predictions",
     "identify": "amends.algorithm.identify",
     "Repair": "amends.workflow.repair",
@@ -35,8 +38,8 @@ _HOME = {
 _ROOMS = ("curvature", "data", "errors", "export", "likelihoods", "methods", "models", "trace")
 
 __all__ = [
-    "Groups", "Influence", "Keep", "Repair", "__version__", "curvature", "data", "errors", "export", "failing",
-    "identify", "likelihoods", "methods", "models", "repair", "trace", "treat",
+    "Groups", "Influence", "Keep", "Patch", "Repair", "__version__", "apply", "curvature", "data", "errors", "export",
+    "failing", "identify", "likelihoods", "methods", "models", "repair", "trace", "treat",
 ]  # fmt: skip
 
 

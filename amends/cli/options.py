@@ -67,6 +67,22 @@ def run_argument(command: Any) -> Any:
     return click.argument("run", type=click.Path(path_type=Path))(command)
 
 
+def patches_argument(command: Any) -> Any:
+    return click.argument("patches", metavar="PATCH...", nargs=-1, required=True, type=click.Path(path_type=Path))(
+        command
+    )
+
+
+def weights_argument(command: Any) -> Any:
+    return click.argument("weights", type=click.Path(path_type=Path))(command)
+
+
+def target_option(command: Any) -> Any:
+    """Where one thing goes that is asked for by name."""
+    said = "Where to write; nothing is overwritten."
+    return click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help=said)(command)
+
+
 def out_option(said: str) -> Any:
     return click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), help=said)
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from amends.demo import Demo
 
 
+MOST_LAYERS = 20  # of a patch, in a table
+
+
 class Screen(Console):
     """A console on which words of a user's data are words: none of them moves the cursor or changes a colour."""
 
@@ -222,6 +225,28 @@ def _measured(value: Any) -> str:
     if isinstance(value, dict) and "after" in value:
         return f"{_share(value['before'])} → {_share(value['after'])}"
     return "-" if value is None else _short(value)
+
+
+def show_patch(told: Mapping[str, Any], out: Path) -> None:
+    """The size of a patch, what it moves, and the verdict with it."""
+    console, judged = _console(), told["judged"]
+    table = _table("The layers it moves", "layer", "as", "weights", "changed", "how far")
+    for row in told["layers"][:MOST_LAYERS]:
+        kind = row["kind"] if row["rank"] is None else f"rank {row['rank']}"
+        table.add_row(row["name"], kind, f"{row['weights']:,}", f"{row['changed']:.0%}", f"{row['moved']:.1%}")
+    console.print(table)
+    left = len(told["layers"]) - MOST_LAYERS
+    if left > 0:
+        console.print(f"and {left} more")
+    if "why" in told:
+        console.print(f"It is exact: {told['why']}.")
+    console.print(f"{judged['verdict'].capitalize()}, with the patch as it is stored:")
+    for name in ("holdout", "remaining", "overall"):
+        row = judged.get(name)
+        if row and row["n"]:
+            console.print(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}, {row['n']} {OVER[name]}")
+    share = "" if told["share"] is None else f", {told['share']:.1%} of the weights"
+    console.print(f"{out}: {told['bytes']:,} bytes{share}")
 
 
 def show_check(checked: Mapping[str, Any]) -> None:

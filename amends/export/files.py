@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from amends.errors import BadInput, first_line
-from amends.runs.disk import locked, on_disk, write_folder
+from amends.runs.disk import write_file, write_folder
 from amends.runs.run import Run
 
 
@@ -55,23 +52,6 @@ def place(run: Run, to: str, out: Any) -> Path:
 def outside(run: Run, target: Path) -> None:
     if target.resolve().is_relative_to(run.folder.resolve()):
         raise BadInput(f"the target is inside the run, which an export leaves as it is; {target}; choose another place")
-
-
-def write_file(target: Path, fill: Callable[[Path], Any]) -> Path:
-    """Calls fill(path of an empty file), then moves it into place in one step."""
-    with on_disk(target), locked(target):
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
-        made = Path(name)
-        try:
-            made.chmod(0o644)
-            fill(made)
-            if target.exists():
-                raise BadInput(f"the target exists; {target}; choose another with -o, or remove it first")
-            os.replace(made, target)
-        finally:
-            made.unlink(missing_ok=True)
-    return target
 
 
 __all__ = ["Exported", "as_run", "library", "outside", "place", "write_file", "write_folder"]

@@ -35,7 +35,13 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     _refuse(path, head)
     if path.suffix == ".safetensors" or head[8:9] == b"{":
         return _safetensors(path)
-    return _state(_unpickled(path), path)
+    return {str(k): v for k, v in _inside(_unpickled(path), path).items()}
+
+
+def read_checkpoint(path: Path) -> tuple[Any, dict[str, Tensor]]:
+    """All that a torch file holds, and the named tensors inside it, the same ones."""
+    whole = _unpickled(path)
+    return whole, _inside(whole, path)
 
 
 def _safetensors(path: Path) -> dict[str, Tensor]:
@@ -94,15 +100,15 @@ def _unpickled(path: Path) -> Any:
         raise BadInput(f"{what}; weights {path}; give safetensors or a torch state dict") from e
 
 
-def _state(given: Any, path: Path) -> dict[str, Tensor]:
-    if isinstance(given, Mapping):
+def _inside(given: Any, path: Path) -> dict[str, Tensor]:
+    """The state dict of a torch file."""
+    if isinstance(given, dict):
         for wrapper in WRAPPERS:
-            if isinstance(given.get(wrapper), Mapping):
+            if isinstance(given.get(wrapper), dict):
                 given = given[wrapper]
                 break
-        tensors = {str(k): v for k, v in given.items() if isinstance(v, Tensor)}
-        if tensors and len(tensors) == len(given):
-            return tensors
+        if given and all(isinstance(v, Tensor) for v in given.values()):
+            return given
     names = f" with {', '.join(map(str, list(given)[:5]))}" if isinstance(given, Mapping) and given else ""
     raise BadInput(
         f"expected named tensors, got {kind_of(given)}{names}; weights {path}; "

@@ -65,6 +65,24 @@ def write_folder(folder: Any, fill: Callable[[Path], None], *, replace: bool = F
     return target
 
 
+def write_file(target: Path, fill: Callable[[Path], Any]) -> Path:
+    """Calls fill(path of an empty file), then moves it into place in one step; nothing is overwritten."""
+    with on_disk(target), locked(target):
+        made = target.parent / f".{target.name}.{MAKING}-{secrets.token_hex(4)}"
+        sweep(target.parent, target.name)
+        try:
+            made.touch()
+            fill(made)
+            flush_file(made)
+            if target.exists():
+                raise BadInput(f"the target exists; {target}; choose another with -o, or remove it first")
+            os.replace(made, target)
+            flush_names(target.parent)
+        finally:
+            made.unlink(missing_ok=True)
+    return target
+
+
 def fresh(parent: Path, name: str) -> Path:
     """A new folder that nobody takes for a finished one, as open to others as the user's umask allows."""
     made = parent / f".{name}.{MAKING}-{secrets.token_hex(4)}"

@@ -105,7 +105,7 @@ class Job:
 
 def open_job(config: Config) -> Job:
     """Loads what the config names; where failures are not named, runs the model to find them."""
-    loaded = _loaded(config)
+    loaded = model_of(config)
     network = network_of(loaded.model, _likelihood(config, loaded), config.repair("device"))
     train = _read(config, "train", loaded)
     held = {n: _read(config, n, loaded, train) for n in ("evaluation", "remaining") if "path" in config[n]}
@@ -124,7 +124,8 @@ def _kept(config: Config) -> dict[str, Any]:
     return {name: None if low is None else Keep(None, low) for name, low in least.items()}
 
 
-def _loaded(config: Config) -> Loaded:
+def model_of(config: Config) -> Loaded:
+    """The model a config names."""
     model = config["model"]
     return load(
         function=model.get("function"), options=model.get("options"), weights=model.get("weights"),
@@ -136,7 +137,7 @@ def _loaded(config: Config) -> Loaded:
 def train_of(config: Config) -> tuple[Path, dict[str, Any]]:
     """Where train lies, and the other arguments `amends.data.read` takes for it. Of the model only the encoder
     is asked for, and no other set is opened."""
-    return _arguments(config, "train", _loaded(config), ())
+    return _arguments(config, "train", model_of(config), ())
 
 
 def _read(config: Config, table: str, loaded: Loaded, train: Records | None = None) -> Records:

@@ -35,6 +35,8 @@ from amends.workflow.warned import anyway_fixed, warnings_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from amends.patches.patch import Patch
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Repair:
@@ -53,6 +55,8 @@ class Repair:
     given: dict[str, Factor]
     split: Split  # which failures were searched with, and which judged
     new_labels: Mapping[int, Any] = field(default_factory=dict)  # of the causes that came back, by position in train
+    floor: float | None = None  # as it was asked for, and so is what the sets to keep must end with
+    kept: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -90,6 +94,16 @@ class Repair:
         from amends.workflow.store import save_repair
 
         save_repair(self, folder)
+
+    def patch(self, *, exact: bool = False) -> Patch:
+        """The repair as a small file beside the model: `.save(path)` writes it, `amends.apply` puts it on.
+
+        As small as it can be while the verdict stands: its size is chosen by what guarded the repair, then it is
+        judged again. With `exact` it leads to the weights of `model` to the bit.
+        """
+        from amends.workflow.patching import patch_of_repair
+
+        return patch_of_repair(self, exact)
 
     def _repr_html_(self) -> str:
         """In a notebook: verdict, before and after, curve, strongest causes."""
@@ -175,11 +189,11 @@ def repair(
 
 def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
     """The repaired model, judged as a whole; `model` is what the caller gave."""
-    given, split, start, theta = problem.given, problem.repaired(), problem.start, rounds[-1].after
+    given, split, start, theta, plan = problem.given, problem.repaired(), problem.start, rounds[-1].after, problem.plan
     whole = together(rounds, split.sets(given))
     outcome, gone = whole.outcome, gone_in(rounds)
     assert outcome is not None, "the last round is never read back from a folder"
-    metrics = outcome.metrics(problem.plan.seed)
+    metrics = outcome.metrics(plan.seed)
     for at, positions in (("fixed_at", split.holdout), ("broken_at", split.judge)):
         metrics[at] = positions[metrics[at]].tolist()
     classes = outcome.classes()
@@ -193,8 +207,8 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "verdict": whole.verdict,
         "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
         "learned": any(r.learned for r in rounds),
-        "broken_costs": problem.plan.broken_costs,
-        "budget": problem.plan.budget,
+        "broken_costs": plan.broken_costs,
+        "budget": plan.budget,
         "offer": whole.offer,
         "controls": whole.controls,
         "curve": [p.row() for p in whole.points],
@@ -206,18 +220,18 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "harmed": worse,
         **outcome.confusion(),
         "calibration": outcome.calibration(),
-        "keep": {n: {"before": share(given[n], start), "after": share(given[n], theta)} for n in problem.plan.kept},
+        "keep": {n: {"before": share(given[n], start), "after": share(given[n], theta)} for n in plan.kept},
         "suspects": suspects.tolist(),
         "duplicates": duplicates(given["train"], gone),
         "identified_with": [h.row() for h in whole.search.influence.heard],
         "setup": {**problem.setup.right, "alarms": list(problem.setup.alarms)},
         "warnings": [*problem.setup.alarms, *warnings_of(split, given, metrics, suspects)],
-        "seed": problem.plan.seed,
+        "seed": plan.seed,
     }
     repaired = given["train"].network.module_with(theta, model)
-    changed = relabelled(problem.plan.method.editor, given["train"], gone, theta)
+    changed = relabelled(plan.method.editor, given["train"], gone, theta)
     metrics["relabelled"] = len(changed)
-    return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, changed)
+    return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, changed, plan.floor, plan.kept)
 
 
 def _fell(names: Sequence[str]) -> list[str]:

@@ -1,0 +1,56 @@
+"""The verdict of a repair, made again for the weights that a patch leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amends.algorithm.curve import ROUNDING, share
+from amends.algorithm.objective import Objective
+from amends.algorithm.sets import Outcome, Sets
+from amends.algorithm.verdict import ENOUGH, NOT, PARTLY, REPAIRED
+from amends.evidence.factor import Factor
+from amends.evidence.params import Params
+
+FIGURES = ("holdout", "remaining", "overall")
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """What judged a repair: its sets, and what its metrics say of the controls and of what was to be kept. It says
+    whether other weights would have had the same verdict; nothing is chosen by it."""
+
+    sets: Sets
+    metrics: Mapping[str, Any]
+    floor: float | None = None
+    keep: Mapping[str, tuple[Factor, float]] | None = None  # sets to keep, and the accuracy each must end with
+
+    def __call__(self, theta: Params) -> dict[str, Any]:
+        """The verdict, and the figures behind it, before and after."""
+        outcome = self.sets.outcome(theta)
+        summary = outcome.summary
+        verdict, why = self._verdict(outcome, summary, theta)
+        figures = {name: summary[name] for name in FIGURES if summary[name] is not None}
+        broken = 0 if outcome.remaining is None else outcome.remaining.broken
+        counts = {"fixed": outcome.judging.fixed, "newly_broken": broken}
+        return {"verdict": verdict, **({"why": why} if why else {}), **figures, **counts}
+
+    def _verdict(self, outcome: Outcome, summary: Mapping[str, Any], theta: Params) -> tuple[str, str]:
+        judged, rest = outcome.judging.summary, summary["remaining"]
+        objective = Objective(self.sets.share, self.metrics.get("broken_costs", 1.0))
+        worth = {k: objective.worth(judged[k], None if rest is None else rest[k]) for k in ("before", "after")}
+        if worth["after"] <= worth["before"]:
+            return NOT, "it breaks as much as it fixes"
+        if self.floor is not None and rest is not None and rest["after"] < rest["before"] - self.floor - ROUNDING:
+            return NOT, f"accuracy on remaining would be {rest['after']:.3f}"
+        for name, (data, least) in (self.keep or {}).items():
+            if (share(data, theta) or 0.0) < least - ROUNDING:
+                return NOT, f"accuracy on {name} would fall below {least:.3f}"
+        for name, row in self.metrics.get("controls", {}).items():
+            on = row.get(self.sets.judged_on)
+            if on is not None and worth["after"] <= objective.worth(on, None if rest is None else row.get("remaining")):
+                return NOT, f"a control does as well (removed: {name})"
+        if len(self.metrics.get("rounds", ())) > 1:  # of several groups: as they were judged one after the other
+            return self.metrics["verdict"], ""
+        return (REPAIRED if judged["after"] >= ENOUGH else PARTLY), ""

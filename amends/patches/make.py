@@ -1,0 +1,120 @@
+"""From a repair to its patch: short where the verdict stands, to the bit where it would not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor
+
+from amends.algorithm.split import Split
+from amends.algorithm.verdict import NOT
+from amends.errors import BadInput
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network
+from amends.evidence.params import Params
+from amends.patches.judged import Judge
+from amends.patches.names import tensors, tied
+from amends.patches.patch import Patch, State, between
+from amends.patches.small import Guards, Small, by_name_in_files
+
+REFUSED = "its report says why, and causes.csv ranks the examples for you to decide"
+POINT = 0.01  # of accuracy: what a set to keep may lose where nobody says otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class Repaired:
+    """A repair that has ended: evidence under the model as it came, how it was split, the weights it ended with, and
+    what it says of itself."""
+
+    given: Mapping[str, Factor]
+    split: Split
+    after: Params
+    metrics: Mapping[str, Any]
+    floor: float | None = None
+    least: Mapping[str, float | None] = field(default_factory=dict)  # sets to keep, and what each must end with
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def patch(self, exact: bool = False) -> Patch:
+        """As small as it can be while the verdict stands; with `exact`, to the repaired weights to the bit."""
+        whole = exact_patch(self.network, self.after, self.metrics, self.about)
+        if exact:
+            return whole
+        small = self._small()
+        if small is None or small.size >= whole.size:
+            return _told(whole, "no smaller form answers like the repaired weights")
+        judged = self.judge(self.weights_of(small))
+        if judged["verdict"] != self.metrics["verdict"]:
+            why = judged.get("why", "it fixes less")
+            return _told(whole, f"in a smaller form it would be {judged['verdict']}, since {why}")
+        return replace(small, bases=(replace(small.bases[0], judged=judged), *small.bases[1:]))
+
+    @property
+    def network(self) -> Network:
+        return self.given["train"].network
+
+    @cached_property
+    def judge(self) -> Judge:
+        """Of what judged the repair."""
+        allowed = POINT if self.floor is None else float(self.floor)
+        keep = {
+            name: (self.given[name], self.metrics["keep"][name]["before"] - allowed if low is None else float(low))
+            for name, low in self.least.items()
+        }
+        return Judge(self.split.sets(dict(self.given)), self.metrics, self.floor, keep)
+
+    def weights_of(self, patch: Patch, where: State | None = None) -> Params:
+        """The trainable parameters once the patch is on the model, or on other weights of it."""
+        state = tensors(self.network.module) if where is None else where
+        return in_network({**state, **patch.put_on(state, "model")}, self.network)
+
+    def _small(self) -> Patch | None:
+        split, given, network = self.split, self.given, self.network
+        guard = split.guarding(dict(given))
+        guards = Guards(given["failures"][split.query], guard, split.sets(dict(given)).share, self.after,
+                        bool(self.metrics.get("learned")))  # fmt: skip
+        moves = Small(network.params, guards, given["train"], self.metrics.get("seed", 0))()
+        if moves is None:
+            return None
+        names, before = by_name_in_files(network.module), tensors(network.module)
+        ends = {names[k]: v.cpu() for k, v in self.after.items() if not (k in moves and moves[k] is None)}
+        made = between(_cpu(before), _cpu({**before, **ends}), {names[k]: v for k, v in moves.items() if v is not None})
+        return replace(made, about=self.about)
+
+
+def exact_patch(network: Network, after: Params, metrics: Mapping[str, Any], about: Mapping[str, Any]) -> Patch:
+    """From the weights of a network to others, to the bit. BadInput where nothing was repaired."""
+    if metrics["verdict"] == NOT:
+        raise BadInput(f"there is no patch, since nothing was repaired; {about.get('name', 'repair')}; {REFUSED}")
+    names, before = by_name_in_files(network.module), tensors(network.module)
+    made = between(_cpu(before), _cpu({**before, **{names[k]: v for k, v in after.items()}}))
+    figures = ("verdict", "holdout", "remaining", "overall", "fixed", "newly_broken")
+    judged = {name: metrics[name] for name in figures if metrics.get(name) is not None}
+    return replace(made, bases=(replace(made.bases[0], judged=judged),), about=about)
+
+
+def in_network(state: State, network: Network) -> Params:
+    """The trainable parameters among the tensors of a model's files."""
+    names = by_name_in_files(network.module)
+    return {k: state[names[k]].to(p) for k, p in network.params.items()}
+
+
+def about_repair(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """What a patch says of the repair it holds."""
+    names = ("verdict", "reason", "fixed", "newly_broken", "learned", "budget", "seed", "p_value")
+    return {name: metrics[name] for name in names if name in metrics} | {
+        name: metrics[name] for name in ("query", "holdout", "remaining", "overall") if metrics.get(name)
+    }
+
+
+def _cpu(state: State) -> dict[str, Tensor]:
+    """On the processor; names of one tensor stay names of one."""
+    again = tied(state)
+    moved = {name: value.detach().cpu() for name, value in state.items() if name not in again}
+    return {name: moved[again.get(name, name)] for name in state}
+
+
+def _told(patch: Patch, why: str) -> Patch:
+    return replace(patch, about={**patch.about, "exact": why})

@@ -1,0 +1,123 @@
+"""How one tensor moves, in whole numbers and powers of two: the same sum on every machine, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.patches.codes import Damaged, along, bits, difference, from_bits, packed, unpacked
+
+WIDEST = 24  # binary digits between the largest and the smallest step of a tensor: float64 then holds every sum
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """2^exponent times a small whole number for each weight; few of them differ from 0 where few weights moved."""
+
+    steps: np.ndarray  # int8, one for each weight, in a row
+    exponent: int
+
+    def delta(self) -> np.ndarray:
+        return np.ldexp(self.steps.astype(np.float64), self.exponent)
+
+    def parts(self) -> dict[str, bytes]:
+        return {"grid": packed(self.steps.tobytes())}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"kind": "grid", "exponent": self.exponent}
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any], parts: Mapping[str, bytes], count: int) -> Grid:
+        return cls(np.frombuffer(unpacked(parts["grid"], count), np.int8), _exponent(about["exponent"]))
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """Σ 2^exponentₖ · leftₖ ⊗ rightₖ, small whole numbers: every partial sum is a whole number below 2⁵³."""
+
+    left: np.ndarray  # int8 [rows, rank]
+    right: np.ndarray  # int8 [rank, columns]
+    exponents: tuple[int, ...]
+
+    def delta(self) -> np.ndarray:
+        lowest = min(self.exponents)
+        steps = np.ldexp(self.left.astype(np.float64), np.array(self.exponents) - lowest)
+        return np.ldexp(steps @ self.right.astype(np.float64), lowest).reshape(-1)
+
+    def parts(self) -> dict[str, bytes]:
+        columns = np.ascontiguousarray(self.left.T)
+        return {"left": packed(columns.tobytes()), "right": packed(np.ascontiguousarray(self.right).tobytes())}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"kind": "low rank", "exponents": list(self.exponents), "rows": len(self.left)}
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any], parts: Mapping[str, bytes], count: int) -> LowRank:
+        exponents, rows = tuple(map(_exponent, about["exponents"])), int(about["rows"])
+        rank = len(exponents)
+        if not rank or rows < 1 or count % rows or max(exponents) - min(exponents) > WIDEST:
+            raise Damaged("a low rank that is none")
+        left, right = (
+            np.frombuffer(unpacked(parts[name], rank * n), np.int8).reshape(rank, n)
+            for name, n in (("left", rows), ("right", count // rows))
+        )
+        return cls(left.T, right, exponents)
+
+
+Move: TypeAlias = Grid | LowRank
+KINDS: dict[str, type[Grid] | type[LowRank]] = {"grid": Grid, "low rank": LowRank}
+
+
+def _exponent(value: Any) -> int:
+    if not isinstance(value, int) or not -1100 < value < 1100:
+        raise Damaged("an exponent that is none")
+    return value
+
+
+def moved(before: Tensor, move: Move) -> Tensor:
+    """The weights a move leads to: added in float64, then rounded to the dtype they have."""
+    return (before.detach().cpu().double() + _delta(move, before)).to(before.dtype)
+
+
+def way_back(before: Tensor, after: Tensor, move: Move | None) -> bytes:
+    """What a move cannot undo, since adding it rounded digits away; without a move, all of the difference."""
+    if move is None:
+        return difference(bits(before), bits(after))
+    near = _less(after, move)
+    order = _order(near, after)
+    return difference(bits(near)[order], bits(before)[order])
+
+
+def forward(before: Tensor, move: Move | None, way: bytes) -> Tensor:
+    return moved(before, move) if move is not None else from_bits(along(bits(before), way), before)
+
+
+def back(after: Tensor, move: Move | None, way: bytes) -> Tensor:
+    """The weights as they were, to the bit."""
+    if move is None:
+        return from_bits(along(bits(after), way, back=True), after)
+    near = _less(after, move)
+    order, pattern = _order(near, after), bits(near).copy()
+    pattern[order] = along(pattern[order], way)
+    return from_bits(pattern, after)
+
+
+def _order(near: Tensor, after: Tensor) -> np.ndarray:
+    """Of the weights, those first that a move made grow most: these are the ones that lost digits."""
+    sizes = [np.frexp(t.double().reshape(-1).numpy())[1] for t in (near, after)]
+    return np.argsort(np.clip(sizes[0] - sizes[1], -64, 0).astype(np.int8), kind="stable")
+
+
+def _less(after: Tensor, move: Move) -> Tensor:
+    return (after.detach().cpu().double() - _delta(move, after)).to(after.dtype)
+
+
+def _delta(move: Move, like: Tensor) -> Tensor:
+    return torch.from_numpy(move.delta()).reshape(like.shape)

@@ -1,0 +1,32 @@
+"""What a person is told of a patch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amends.patches.moves import LowRank
+from amends.patches.patch import Layer, Patch
+
+
+def described(patch: Patch) -> dict[str, Any]:
+    """Its size, the layers it moves and how much of each, and what came of it."""
+    about, judged = patch.about, patch.bases[0].judged
+    whole = about.get("bytes")
+    return {
+        "bytes": patch.size,
+        "share": patch.size / whole if whole else None,
+        "exact": patch.exact,
+        "layers": [
+            {"name": name, "kind": layer.kind, "rank": _rank(layer), "shape": list(layer.shape),
+             "weights": int(np.prod(layer.shape, dtype=np.int64)), "changed": layer.changed, "moved": layer.moved}
+            for name, layer in patch.layers.items()
+        ],
+        "judged": dict(judged),
+        **({"why": about["exact"]} if "exact" in about else {}),
+    }  # fmt: skip
+
+
+def _rank(layer: Layer) -> int | None:
+    return len(layer.move.exponents) if isinstance(layer.move, LowRank) else None

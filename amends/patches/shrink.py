@@ -1,0 +1,135 @@
+"""Moves that come near a difference of weights with few bytes: of low rank, or on a grid that is fine or coarse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amends.patches.moves import WIDEST, Grid, LowRank, Move
+
+LEVELS = (127, 7)  # of the whole numbers of a low rank
+DEEPEST = 8  # halvings of the coarsest grid that are tried
+SHARE = 0.15  # of the weights' bytes; ranks that take more are not tried
+LARGE = 512  # rows and columns from which singular vectors are drawn, not computed to the last digit
+ROUNDED = 0.4  # of a step, added before it is cut off: near 0 a weight rather stays
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A way to move one tensor: about how many bytes it takes, and the squared distance from where it should end."""
+
+    move: Move | None  # None: the tensor stays
+    size: float
+    error: float
+
+
+def candidates(before: Tensor, after: Tensor) -> list[Candidate]:
+    """The tensor left alone, on grids, and of low rank."""
+    a, b = (t.detach().cpu().double() for t in (before, after))
+    delta = (b - a).reshape(-1).numpy()
+    start = a.reshape(-1).numpy()
+    found = [Candidate(None, 0.0, float(delta @ delta))]
+    for move in (*_grids(delta), *_low_ranks(b - a, before.element_size())):
+        step = move.delta()
+        error = step - delta
+        size = 12.0 + sum(entropy(part) for part in _whole(move)) + lost(start, start + step)
+        found.append(Candidate(move, size, float(error @ error)))
+    return found
+
+
+def hull(found: list[Candidate]) -> list[Candidate]:
+    """Those that are best for some price of a byte, the smallest first."""
+    best: list[Candidate] = []
+    for one in sorted(found, key=lambda c: (c.size, c.error)):
+        if best and one.error >= best[-1].error:
+            continue
+        while len(best) > 1 and _slope(best[-2], best[-1]) <= _slope(best[-2], one):
+            best.pop()
+        best.append(one)
+    return best
+
+
+def _slope(a: Candidate, b: Candidate) -> float:
+    """By how much the error falls for each byte more."""
+    return (a.error - b.error) / (b.size - a.size)
+
+
+def cheapest(choices: list[Candidate], price: float) -> Candidate:
+    """Of one tensor, at so much error for a byte."""
+    return min(choices, key=lambda c: c.error + price * c.size)
+
+
+def _grids(delta: np.ndarray) -> Iterator[Grid]:
+    top = float(np.abs(delta).max())
+    if not top:
+        return
+    coarsest = int(np.floor(np.log2(top)))
+    for exponent in range(coarsest, coarsest - DEEPEST, -1):
+        yield as_grid(delta, exponent)
+
+
+def as_grid(delta: np.ndarray, exponent: int) -> Grid:
+    steps = np.sign(delta) * np.minimum(np.floor(np.abs(delta) / 2.0**exponent + ROUNDED), 127)
+    return Grid(steps.astype(np.int8), exponent)
+
+
+def _low_ranks(delta: Tensor, item: int) -> Iterator[LowRank]:
+    """Of the tensor as a matrix with one row for each output."""
+    if delta.ndim < 2 or min(len(delta), delta.numel() // max(len(delta), 1)) < 4:
+        return
+    matrix = delta.reshape(len(delta), -1)
+    rows, columns = matrix.shape
+    most = min(rows, columns, int(SHARE * item * rows * columns / (rows + columns)))
+    if most < 1:
+        return
+    if min(rows, columns) > LARGE:
+        u, s, v = torch.svd_lowrank(matrix.float(), q=min(most + 8, rows, columns), niter=4)
+    else:
+        u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
+        v = vt.T
+    left, right = (u.double() * s.double().sqrt()).numpy(), (v.double() * s.double().sqrt()).numpy()
+    keep = int((s > s[0] * 2.0 ** (-WIDEST / 2)).sum())
+    rank = 1
+    while rank <= min(most, keep):
+        yield from (as_low_rank(left[:, :rank], right[:, :rank], levels) for levels in LEVELS)
+        rank = max(rank + 1, int(1.5 * rank))
+
+
+def as_low_rank(left: np.ndarray, right: np.ndarray, levels: int) -> LowRank:
+    """left @ rightᵀ in whole numbers up to `levels`, each column with a step of its own."""
+    sides, exponents = [], np.zeros(left.shape[1], dtype=int)
+    for side in (left, right):
+        step = np.ceil(np.log2(np.maximum(np.abs(side).max(0), 1e-300) / levels)).astype(int)
+        sides.append(np.rint(np.ldexp(side, -step)).astype(np.int8))
+        exponents += step
+    near = exponents >= exponents.max() - WIDEST
+    return LowRank(sides[0][:, near], sides[1][:, near].T, tuple(int(e) for e in exponents[near]))
+
+
+def _whole(move: Move) -> list[np.ndarray]:
+    return [move.steps] if isinstance(move, Grid) else [move.left, move.right]
+
+
+def entropy(values: np.ndarray) -> float:
+    """Bytes that such whole numbers take if each is coded by how frequent it is."""
+    counts = np.bincount(np.ascontiguousarray(values).view(np.uint8).reshape(-1))
+    counts = counts[counts > 0]
+    return float(-(counts * np.log2(counts / counts.sum())).sum() / 8)
+
+
+def lost(before: np.ndarray, after: np.ndarray) -> float:
+    """Bytes of the digits that rounding takes from weights that grow, and that the way back needs."""
+    grown = np.frexp(after)[1] - np.frexp(before)[1]
+    grown = np.clip(grown[(before != 0) & (grown > 0)], 0, 24)
+    share = len(grown) / max(len(before), 1)
+    where = 0.0 if share in (0.0, 1.0) else -share * np.log2(share) - (1 - share) * np.log2(1 - share)
+    return float((grown.sum() + 0.3 * where * len(before)) / 8)
+
+
+def moves_at(choices: Mapping[str, list[Candidate]], price: float) -> dict[str, Move | None]:
+    """For each tensor the cheapest way at this price of a byte; None where it stays."""
+    return {name: cheapest(those, price).move for name, those in choices.items()}

@@ -1,0 +1,160 @@
+"""A patch from a run folder, or from a repair made in Python."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from amends import __version__
+from amends.algorithm.problem import Problem
+from amends.algorithm.verdict import NOT
+from amends.config.read import Config
+from amends.data.hashes import weights_hash
+from amends.errors import BadInput, RunMismatch
+from amends.evidence.network import Network
+from amends.evidence.prepare import entry, network_of
+from amends.models import Loaded, load
+from amends.models.weights import read_weights
+from amends.patches.files import SAFE, TORCH, weight_files
+from amends.patches.make import REFUSED, Repaired, about_repair, exact_patch
+from amends.patches.names import dtype_name, tensors
+from amends.patches.patch import Patch, State, between
+from amends.runs.compare import same_recipe
+from amends.runs.run import Run
+from amends.tables.frames import label_text
+from amends.workflow.job import Job, model_of, open_job
+from amends.workflow.repair import Repair
+from amends.workflow.store import Origin
+
+RECIPE = ("config", "data")  # tables of run.toml that a patch carries
+
+
+@entry
+def patch_of_run(run: Run, exact: bool = False, weights: Path | None = None) -> Patch:
+    """The patch of a finished run. A small one is judged with the data that its config names. An exact one needs the
+    model alone, or `weights`: those the run began with."""
+    if run.metrics["verdict"] == NOT:
+        raise BadInput(f"there is no patch, since nothing was repaired; {run.folder}; {REFUSED}")
+    if weights is not None:
+        return _between_files(run, weights)
+    if "config" not in run.about:
+        raise BadInput(
+            f"the run was made in Python, so nothing says where the model is; {run.folder}; give the weights it began "
+            "with as --weights, or call result.patch() in Python"
+        )
+    if exact:
+        return _exact(run)
+    made, loaded = repaired_by(run)
+    return _stored(made.patch(), loaded)
+
+
+@entry
+def patch_of_repair(result: Repair, exact: bool = False) -> Patch:
+    """The patch of a repair made in Python."""
+    train = result.given["train"]
+    ids = train.examples.names()
+    named = {int(i): int(i) if ids is None else str(ids[i]) for i in result.removed.tolist()}
+    about = _made(result.metrics, "repair", train.network) | {
+        "removed": [named[i] for i in named if i not in result.new_labels],
+        "relabelled": {str(named[i]): label_text(new) for i, new in result.new_labels.items()},
+    }
+    made = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept, about)
+    return made.patch(exact)
+
+
+def repaired_by(run: Run) -> tuple[Repaired, Loaded]:
+    """What a run repaired, ready to be judged again, and its model as it was loaded."""
+    job = open_job(run.config)
+    _same(run, job)
+    options = replace(job.options, remove=None, anyway=True)
+    split, network = Problem.of(job.given, options).repaired(), job.given["train"].network
+    after = network.weights(_repaired(run, job.config).model, str(run.folder / "repaired"))
+    about = about_run(run, network)
+    return Repaired(job.given, split, after, run.metrics, options.floor, options.least, about), job.loaded
+
+
+def _same(run: Run, job: Job) -> None:
+    """RunMismatch unless model and data are those of the run; other versions of a library are none."""
+    now = Origin(run.name, job.config.repair("seed"), job.config, job.loaded).about("done", job.given)
+    same_recipe(run, {"model": now["model"], "data": now["data"], "run": run.about["run"]})
+
+
+def _repaired(run: Run, config: Config) -> Loaded:
+    """The repaired model, built as the config says."""
+    model, made = config["model"], (run.folder / "repaired").resolve()
+    own = {"adapter": made} if "adapter" in model else {"huggingface": made} if "huggingface" in model else {}
+    if not own:
+        own = {"weights": made / "model.safetensors"}
+    keys = ("function", "options", "weights", "huggingface", "task", "adapter")
+    return load(**{**{k: model.get(k) for k in keys}, **own}, folder=config.folder)
+
+
+def _exact(run: Run) -> Patch:
+    loaded = model_of(run.config)
+    network = network_of(loaded.model, loaded.likelihood, None)
+    if weights_hash(network.module.state_dict()) != run.about["model"]["sha256"]:
+        raise _other(run)
+    after = network.weights(_repaired(run, run.config).model, str(run.folder / "repaired"))
+    return _stored(exact_patch(network, after, run.metrics, about_run(run, network)), loaded)
+
+
+def _between_files(run: Run, weights: Path) -> Patch:
+    """Of files alone: no model is built, and no code is run."""
+    before, after = (_state(path) for path in (weights, run.folder / "repaired"))
+    if before.keys() != after.keys() or any(before[k].shape != after[k].shape for k in before):
+        raise _other(run)
+    wide = {name: value.to(after[name].dtype) for name, value in before.items()}
+    if weights_hash(wide) != run.about["model"]["sha256"]:
+        raise _other(run)
+    made = between(wide, after)
+    stored = {name: dtype_name(before[name].dtype) for name in made.layers if before[name].dtype != after[name].dtype}
+    judged = {k: v for k, v in about_repair(run.metrics).items() if k not in ("reason", "learned", "budget", "seed")}
+    return replace(made, bases=(replace(made.bases[0], judged=judged),), stored=stored, about=about_run(run))
+
+
+def _state(path: Path) -> State:
+    return {name: value for file in weight_files(path) for name, value in read_weights(file).items()}
+
+
+def _other(run: Run) -> RunMismatch:
+    todo = "give the weights it began with"
+    return RunMismatch(f"the weights are not what this run was made with; {run.folder}; {todo}")
+
+
+def _stored(patch: Patch, loaded: Loaded) -> Patch:
+    """With the dtypes of the files where these are narrower than the model was loaded in."""
+    stored = {}
+    for path in (p for p in loaded.files if p.suffix in (*SAFE, *TORCH)):
+        for name, value in read_weights(path).items():
+            known = patch.bases[0].before.get(name, "").partition(" ")[0]
+            if name in patch.layers and known and dtype_name(value.dtype) != known:
+                stored[name] = dtype_name(value.dtype)
+    return replace(patch, stored=stored)
+
+
+def about_run(run: Run, network: Network | None = None) -> dict[str, Any]:
+    """Where a patch comes from."""
+    ids = {name: run.dataset(name) for name in ("removed", "relabelled")}
+    about = _made(run.metrics, run.name, network)
+    recipe = {name: run.about[name] for name in RECIPE if name in run.about}
+    return about | {
+        "rule": run.about["run"].get("rule", ""), "model": run.about["model"]["sha256"], "recipe": recipe,
+        "removed": ids["removed"]["id"].tolist(),
+        "relabelled": dict(zip(ids["relabelled"]["id"], ids["relabelled"]["label"], strict=True)),
+    }  # fmt: skip
+
+
+def _made(metrics: Mapping[str, Any], name: str, network: Network | None) -> dict[str, Any]:
+    versions = {"amends": __version__, "torch": torch.__version__, "numpy": np.__version__,
+                "python": platform.python_version()}  # fmt: skip
+    made = {"name": name, "made": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions}
+    if network is not None:
+        made["bytes"] = sum(v.numel() * v.element_size() for v in tensors(network.module).values())
+    return made | about_repair(metrics)

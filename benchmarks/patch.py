@@ -1,0 +1,112 @@
+"""How small the patch of a repair is, and what its small form costs.
+
+    python benchmarks/patch.py --data DIR --settings "C, MLP" Fashion Banking "Reviews, transformer" --seeds 1
+
+DIR as in quality.py. Each row is the repair of one world by `amends.repair`: the size of its patch over that of the
+weights, exact and small (the whole file, and of it what the weights need: the rest are names, hashes and figures), the
+verdict, and accuracies on what judged with the repaired weights and with the small patch. Every patch is put on, taken
+off again, and held to the bit. Runs on torch and numpy alone, on a GPU if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from settings import SETTINGS, Data
+from sources import numbered
+from torch import Tensor, nn
+from training import until_it_stops_improving
+from worlds import Flipped, Recipe, World, world
+
+import amends
+from amends.patches.make import Repaired
+from amends.patches.patch import Patch
+
+
+class Transformer(nn.Module):
+    """Two layers of attention over the words of a sentence, and the mean of what they say; word 0 is no word."""
+
+    def __init__(self, words: int, classes: int, width: int = 64) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, width, padding_idx=0)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True)
+        self.layers, self.out = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        here = x != 0
+        here[:, 0] = True
+        said = self.layers(self.embed(x), src_key_padding_mask=~here)
+        weight = here.unsqueeze(-1).to(said.dtype)
+        return self.out((said * weight).sum(1) / weight.sum(1))
+
+
+def reviews(data: Data, seed: int, device: str) -> World:
+    """As the setting Reviews, with a small transformer."""
+    stored = data.reviews()
+    order = np.random.default_rng(seed).permutation(len(stored["text"]))
+    texts, labels = [stored["text"][i] for i in order], np.array(stored["label"])[order]
+    x, xt, words = numbered(texts[:4000], texts[4000:8000])
+    flipped = Flipped((x, labels[:4000]), (xt, labels[4000:8000]), {(1, 0): 0.25})
+    recipe = Recipe(lambda: Transformer(words, 2), until_it_stops_improving, models=1)
+    return world(flipped, recipe, seed, device, share=0.2)
+
+
+WORLDS: dict[str, Callable[[Data, int, str], World]] = {**SETTINGS, "Reviews, transformer": reviews}
+HEAD = (
+    "setting", "weights", "exact", "small", "of it moves", "verdict", "with the patch", "holdout", "with the patch ",
+    "remaining", "with the patch  ", "overall", "with the patch   ", "seconds",
+)  # fmt: skip
+
+
+def row(setting: str, seed: int, data: Data, device: str) -> tuple[str, ...]:
+    torch.manual_seed(seed)
+    here = WORLDS[setting](data, seed, device)
+    failures, right = (
+        tuple(torch.cat(part) for part in zip(*(here.sets[name] for name in names), strict=True))
+        for names in (("query", "holdout"), ("guard", "remaining"))
+    )
+    result = amends.repair(here.net, here.train, failures, right, seed=seed)
+    m = result.metrics
+    size = sum(v.numel() * v.element_size() for v in here.net.state_dict().values())
+    if result.verdict == "not repaired":
+        return setting, f"{size / 1e3:,.0f} kB", *("–",) * 3, result.verdict, *("–",) * 8
+    begun = time.perf_counter()
+    of = Repaired(result.given, result.split, result.after, m, result.floor, result.kept)
+    exact, small = of.patch(exact=True), of.patch()
+    taken = time.perf_counter() - begun
+    for patch in (exact, small):
+        held_to_the_bit(here.net, patch)
+    judged, moves = small.bases[0].judged, sum(map(len, small.bases[0].ways.values()))
+    moves += sum(len(part) for layer in small.layers.values() if layer.move for part in layer.move.parts().values())
+    pairs = [text for name in ("holdout", "remaining", "overall")
+             for text in (f"{m[name]['after']:.3f}", f"{judged[name]['after']:.3f}")]  # fmt: skip
+    sizes = [f"{size / 1e3:,.0f} kB", *(f"{part / size:.1%}" for part in (exact.size, small.size, moves))]
+    return setting, *sizes, result.verdict, judged["verdict"], *pairs, f"{taken:.0f}"
+
+
+def held_to_the_bit(net: nn.Module, patch: Patch) -> None:
+    back = patch.revert(amends.apply(net, patch)).state_dict()
+    assert all(torch.equal(value, back[name]) for name, value in net.state_dict().items())
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__)
+    ask.add_argument("--data", required=True, help="folder with the data sets")
+    ask.add_argument("--settings", nargs="+", choices=list(WORLDS), required=True)
+    ask.add_argument("--seeds", type=int, default=1)
+    ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args = ask.parse_args()
+    warnings.filterwarnings("ignore")
+    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
+    for setting in args.settings:
+        for seed in range(args.seeds):
+            print(f"| {' | '.join(row(setting, seed, Data(args.data), args.device))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
