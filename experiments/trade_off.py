@@ -5,8 +5,8 @@
 Labels are flipped as in `annotation_noise.py`; the causes are the first 15 % by EWC-influence. Each treatment is run
 plain, as the paper does (EWC-deletion ends by a tenth of the query; Newton removal is one step), and guarded: it may
 cost two points of the right images that methods may read. `searched` chooses among lengths within that guard: points
-on a path of small steps, or Newton steps from a sixteenth to 32 times γ. Fine-tuning on D∖C is the reference. Rows of
-the table: k is γ.
+on a path of small steps, or Newton steps from a sixteenth to 32 times γ. Fine-tuning on D∖C is the reference; SISA, an
+average of networks that learned D in parts, stands beside it. Rows of the table: k is γ.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from amends import methods
 from amends.algorithm.treat import treat
 from amends.editors import Step
 from amends.errors import NonFinite, NotConverged
+from experiments import sisa
 from experiments.protocol import NOTHING, Case, batch_size, fine_tuned, flipped_labels
 from experiments.rankings import chosen, first
 from experiments.running import Found, Plan, Row, Rows, main
@@ -30,7 +31,8 @@ from experiments.tables import saved as table
 
 CAUSES, SHARE = "ewc", 0.15
 GAMMAS = (0.0003, 0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.1)  # the paper's range is .01 to .05
-TUNED = "fine-tuned on D∖C"
+TUNED, SISA = "fine-tuned on D∖C", f"SISA, {sisa.SHARDS} shards"
+REFERENCES = {TUNED: "*", NOTHING: "x", SISA: "P"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ WAYS = {
 
 
 def names(plan: Plan) -> tuple[str, ...]:
-    return chosen(plan.methods, (NOTHING, TUNED, *WAYS), (NOTHING, TUNED, *WAYS))
+    return chosen(plan.methods, (*REFERENCES, *WAYS), (*REFERENCES, *WAYS))
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
@@ -69,7 +71,9 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
         causes = first(case, CAUSES, SHARE)
         if name in WAYS:
             return [found for gamma in GAMMAS for found in deleted(case, causes, WAYS[name], gamma)]
-        model = fine_tuned(case, causes if name == TUNED else causes[:0])
+        model = (
+            sisa.without(case, causes) if name == SISA else fine_tuned(case, causes if name == TUNED else causes[:0])
+        )
         return [(0, measure, value) for measure, value in case.accuracies(model).items()]
 
     rows.fill(names(plan), row)
@@ -99,7 +103,7 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
             filled = "none" if way.hollow else way.colour
             ax.plot(fixed[inside], kept[inside], way.marker, color=way.colour, markerfacecolor=filled, label=name,
                     linestyle="-" if way.hollow else "none", linewidth=0.8)  # fmt: skip
-        for name, marker in ((TUNED, "*"), (NOTHING, "x")):
+        for name, marker in REFERENCES.items():
             _, kept, _ = over_seeds(rows, name, "remaining")
             _, fixed, _ = over_seeds(rows, name, "holdout")
             ax.plot(fixed, kept, marker, color="#000000", markersize=9, linestyle="none", label=name)
