@@ -59,9 +59,9 @@ def curves(ax: Any, rows: list[Row], measure: str, marker: str = "") -> None:
 
 def level(ax: Any, rows: list[Row], method: str, measure: str, label: str, dashes: str = "--") -> None:
     """A line across, for something that does not depend on k."""
-    _, mean, _ = over_seeds(rows, method, measure)
-    if len(mean):
-        ax.axhline(mean[-1], color="#000000", linestyle=dashes, linewidth=1, label=label)
+    found = [row.value for row in rows if (row.method, row.measure) == (method, measure)]
+    if found:
+        ax.axhline(float(np.mean(found)), color="#000000", linestyle=dashes, linewidth=1, label=label)
 
 
 def axes_of(width: float, height: float, columns: int, rows: int = 1) -> tuple[Figure, np.ndarray]:

@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -164,8 +164,10 @@ def drawn(plan: Plan) -> list[Path]:
         print("figures are drawn with matplotlib, which is not here: run it again where it is", file=sys.stderr)
         return []
     seeds = sorted(plan.folder.glob("seed_*.csv"), key=lambda p: int(p.stem.split("_")[1]))
+    made = script(plan.item)
+    order = {name: i for i, name in enumerate(made.names(replace(plan, methods=("all",))))}
     rows = [row for path in seeds for row in read(path)]
-    return script(plan.item).draw(plan, rows)
+    return made.draw(plan, sorted(rows, key=lambda row: (order.get(row.method.split(": ")[0], -1), row.seed)))
 
 
 def main(item: str, args: list[str] | None = None) -> None:

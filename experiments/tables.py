@@ -26,9 +26,10 @@ def table(rows: list[Row], columns: dict[str, Column], skip: tuple[str, ...] = (
 
 
 def values(rows: list[Row], measure: str, k: float | None) -> list[float]:
-    """Those at k; a method that has only one k, such as a reference, is shown with that."""
-    at = {row.k for row in rows if row.measure == measure}
-    return [row.value for row in rows if row.measure == measure and (k in (None, row.k) or len(at) == 1)]
+    """Those at k; a method that has only one k in every seed, such as a reference, is shown with that."""
+    own = [row for row in rows if row.measure == measure]
+    single = len(own) == len({row.seed for row in own})
+    return [row.value for row in own if single or k in (None, row.k)]
 
 
 def cell(of: list[float]) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from experiments import ITEMS
-from experiments.running import read
+from experiments.running import Row, read
+from experiments.tables import table
 
 DOCS = Path(__file__).parents[2] / "docs" / "results"
 REFERENCES = {
@@ -51,3 +52,11 @@ def test_tables_are_those_of_the_rows(item):
 def test_every_experiment_is_on_the_page():
     page = (DOCS / "experiments.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE) == list(ITEMS)
+
+
+def test_a_reference_is_averaged_over_seeds_that_damage_unlike_numbers():
+    """Every seed has its own number of wrong labels, which is the k of the row."""
+    rows = [Row(seed, "every damaged one removed", 370 + seed, "holdout", 0.5 + 0.1 * seed) for seed in (0, 1)]
+    curve = [Row(seed, "ewc", k, "holdout", 0.1 * (seed + 1)) for seed in (0, 1) for k in (100, 300)]
+    cells = lines(table([*rows, *curve], {"holdout": ("holdout", 300)}))
+    assert cells == {"every damaged one removed": ["0.550 ± 0.050"], "ewc": ["0.150 ± 0.050"]}
