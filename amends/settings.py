@@ -17,7 +17,8 @@ BUDGETS = ("quick", "default", "thorough")
 class Edits:
     """The edits that score D, and how far each goes."""
 
-    members: tuple[str, ...] = ("grad_dot", "linear", "kfac_ewc", "functional", "loss")
+    members: tuple[str, ...] = ("grad_dot", "linear", "functional", "learned loss")
+    without_right: tuple[str, ...] = ("grad_dot", "linear", "kfac_ewc")  # the members where no right example is given
     steps: int = 60  # of L-BFGS, where weights are held
     steps_held: int = 40  # where predictions are held: many weights give the same ones, so more steps gain little
     strength: float = 0.05  # of holding predictions
@@ -39,6 +40,31 @@ class Trials:
 
 
 @dataclass(frozen=True)
+class Training:
+    """How long the model goes on training on D."""
+
+    rate: float = 2e-3  # of Adam, falling to zero
+    epochs: float = 5.0  # passes over D, unless that is more than `seen` examples
+    seen: int = 2**16
+    batch: int = 64
+    large_batch: int = 256  # where D has `many` examples
+    many: int = 20_000
+
+    def size(self, examples: int) -> tuple[float, int]:
+        """Passes and batches where D has so many."""
+        epochs = min(self.epochs, max(1.0, self.seen / max(1, examples)))
+        return epochs, self.batch if examples < self.many else self.large_batch
+
+
+@dataclass(frozen=True)
+class Teaching(Training):
+    """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
+
+    weight: float = 4.0  # of each, beside an example of D
+    learned: float = 0.5  # how much of a failure it stays: as D's that fail (0), or as often as failures were given (1)
+
+
+@dataclass(frozen=True)
 class RightScores:
     """How high right labels score: of each class, leaning on all of them where a class has few."""
 
@@ -53,7 +79,7 @@ class Weights:
     found: float = 0.25  # who finds so much less than the best, or a standard error less, counts 1/e as much
     errors: float = 3.0  # standard errors that some member must find for that to count
     within: float = 0.03  # the same as `found`, where edits are weighed by how they do on what they were not shown
-    least: float = 0.2  # relative to the best; those below do not count at all
+    least: float = 0.1  # relative to the best; those below do not count at all
 
 
 @dataclass(frozen=True)
@@ -70,21 +96,16 @@ class Identifying:
 
     edits: Edits = Edits()
     trials: Trials = Trials()
+    teaching: Teaching = Teaching()
     right: RightScores = RightScores()
     weights: Weights = Weights()
     scores: Scores = Scores()
 
 
 @dataclass(frozen=True)
-class Forgetting:
+class Forgetting(Training):
     """How causes are forgotten: training on with what is kept, perhaps after Newton removal."""
 
-    rate: float = 2e-3  # of Adam, falling to zero
-    epochs: float = 5.0  # passes over D, unless that is more than `seen` examples
-    seen: int = 2**16
-    batch: int = 64
-    large_batch: int = 256  # where D has `many` examples
-    many: int = 20_000
     dampings: tuple[float, ...] = (1.0, 10.0)  # of Newton removal, relative to the mean of the curvature
     newton: tuple[float, ...] = tuple(2.0**k for k in range(-4, 1))  # its steps on the way to a whole one
     rates: tuple[float, ...] = (2e-4,)  # other rates to choose from, should the usual one go too far
@@ -134,7 +155,7 @@ class Settings:
         edits = self.identifying.edits
         edits = replace(edits, steps=edits.steps // 2, steps_held=edits.steps_held // 2)
         return Settings(
-            replace(self.identifying, edits=edits),
+            replace(self.identifying, edits=edits, teaching=replace(self.identifying.teaching, rate=1e-3)),
             replace(self.forgetting, rate=1e-3, dampings=(), rates=(1e-4, 3e-5)),
             replace(self.curve, refits=1, refits_of_all=False),
             replace(self.learning, sizes=min(2, self.learning.sizes)),
@@ -146,7 +167,7 @@ _BUDGETS = {
     "default": DEFAULT,
     "quick": Settings(
         Identifying(
-            Edits(members=("linear", "kfac_ewc", "functional", "loss"), steps=20, steps_held=20),
+            Edits(members=("linear", "learned loss"), without_right=("linear", "kfac_ewc"), steps=20),
             Trials(shown=100, held=100, judges=1000, sample=5000),
         ),
         Forgetting(epochs=3.0, dampings=(), rates=()),
@@ -156,7 +177,9 @@ _BUDGETS = {
     "thorough": Settings(
         Identifying(
             Edits(
-                members=("grad_dot", "linear", "ewc", "kfac_ewc", "functional", "functional + ewc", "loss"), curved=4000
+                members=("grad_dot", "linear", "ewc", "kfac_ewc", "functional", "functional + ewc", "learned loss"),
+                without_right=("grad_dot", "linear", "ewc", "kfac_ewc"),
+                curved=4000,
             ),
             Trials(shown=2000, held=1000, sample=10**9, whole=True),
         ),

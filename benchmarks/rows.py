@@ -19,7 +19,7 @@ from amends.settings import DEFAULT
 Rows = dict[str, dict[str, Any]]
 WHOLE = "default, edits with all failures too"  # each member edits a third time, with all of the failures
 BY_REPAIR = "default, heard by what they repair"  # not by what they set apart; the loss repairs nothing
-AS_SCORED = "default, without how sure"  # harm counts the same, whatever scores as high; what the loss is sure of does
+AS_SCORED = "default, without how sure"  # harm counts the same, whatever scores as high
 CURVED = 4000  # examples of D that the curvature of a large model is measured on
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
 
@@ -30,8 +30,8 @@ class Less(methods.Default):
 
     change: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
-    def identifying(self, remaining: bool, large: bool = False) -> dict[str, Any]:
-        return self.change(super().identifying(remaining, large))
+    def identifying(self, remaining: bool, large: bool = False, examples: int = 0) -> dict[str, Any]:
+        return self.change(super().identifying(remaining, large, examples))
 
 
 def otherwise(world: World, **parts: Any) -> methods.Default:
@@ -118,7 +118,8 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     WHOLE: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, whole=True)),
     BY_REPAIR: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, enough=10**9)),
     AS_SCORED: lambda w: otherwise(w, scores=replace(DEFAULT.identifying.scores, unsure=1e9)),
-    "default, without loss": lambda w: Less(change=without("loss")),
+    "default, without the learned loss": lambda w: Less(change=without("learned loss")),
+    "default, without functional": lambda w: Less(change=without("functional")),
     "default, without tangents": lambda w: Less(change=without("grad_dot", "linear")),
     "default, ewc alone": lambda w: Less("thorough", change=lambda ms: {"ewc": ms["ewc"]}),
     "default, functional + ewc alone": lambda w: Less(

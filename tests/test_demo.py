@@ -61,7 +61,7 @@ def test_lines_off_a_terminal(ran):
     _, done = ran
     assert "\x1b" not in done.stdout + done.stderr
     lines = [line for line in done.stderr.splitlines() if not line.startswith("note: ")]
-    assert any(re.fullmatch(r"\d+ of \d+: trying kfac_ewc; about .* left", line) for line in lines)
+    assert any(re.fullmatch(r"\d+ of \d+: trying functional; about .* left", line) for line in lines)
     assert len(lines) <= 20
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amends.algorithm.budget import FIT, SEARCH, Fits, Size, fitting, gradient, of_search, seen, step
-from amends.algorithm.options import alike
 from amends.algorithm.treat import again, shortened
 from amends.editors import Adam
 from amends.evidence.factor import Factor
+from amends.evidence.targets import alike
 from amends.methods import Default, Method
 from amends.progress import Part, Progress
 from amends.settings import Settings

@@ -50,10 +50,21 @@ def searching(settings: Settings, size: Size, members: Sequence[str] | None = No
     for name in edits.members if members is None else members:
         steps = edits.steps_held if name in HOLDING else edits.steps
         evidence = shown + (held if name in HOLDING else 0)
-        edit = 0.0 if name in TANGENTS or name == "loss" else 2 * steps * EVALUATIONS * evidence
+        if name == "learned loss":
+            known = size.failures / 2 + min(size.right / 2, trials.judges)
+            made.append(
+                Part(
+                    f"trying {name}",
+                    SEARCH,
+                    1,
+                    settings.identifying.teaching.size(size.train)[0] * (size.train + known),
+                )
+            )
+            continue
+        edit = 0.0 if name in TANGENTS else 2 * steps * EVALUATIONS * evidence
         scored = 2 * size.train * (1.0 if name in TANGENTS else 0.4)
         made.append(Part(f"trying {name}", SEARCH, 1, edit + scored))
-        whole += [edit] if trials.whole and name != "loss" else []
+        whole += [edit] if trials.whole else []
     return [*made, Part("inserting all failures", SEARCH, len(whole), sum(whole) / max(1, len(whole)))]
 
 

@@ -26,13 +26,13 @@ from amends.algorithm.curve import (
 )
 from amends.algorithm.identify import Influence
 from amends.algorithm.objective import Objective
-from amends.algorithm.options import alike
 from amends.algorithm.treat import again, shortened, treated
 from amends.data.splits import halves, some
 from amends.errors import AmendsError, BadInput
 from amends.evaluation.predictions import groups
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
+from amends.evidence.targets import alike
 from amends.methods import Method
 from amends.posteriors import Ensemble, Posterior
 from amends.progress import Progress

@@ -235,7 +235,7 @@ def _by_default(
 ) -> Scored:
     settings = default.settings_for(large(train.network.params)).identifying
     held = remaining is not None and len(remaining) >= settings.trials.few
-    members = default.identifying(held, large(train.network.params))
+    members = default.identifying(held, large(train.network.params), len(train))
     made = decide(members, train, failures, remaining, seed, progress, settings)
     return Scored(made.scores, made.raw, made.start, made.edited, made.heard, made.unseen)
 

@@ -117,9 +117,3 @@ def alternatives(given: Any, seed: int, train: Factor) -> tuple[Method, ...]:
     if not isinstance(given, Default):
         return ()
     return given.otherwise(seed, len(train), large(train.network.params))
-
-
-def alike(a: Factor, b: Factor) -> bool:
-    """Whether targets are of one kind, so that the two can be learned together."""
-    y, z = a.examples.y, b.examples.y
-    return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()

@@ -11,7 +11,7 @@ from amends.algorithm.ahead import announce
 from amends.algorithm.budget import Size, within
 from amends.algorithm.decisions import corrected, new_labels
 from amends.algorithm.identify import Identified
-from amends.algorithm.options import Options, alike, alternatives, removal, treatment
+from amends.algorithm.options import Options, alternatives, removal, treatment
 from amends.algorithm.rounds import Plan, Round, Search
 from amends.algorithm.setup import Setup, setup_of
 from amends.algorithm.split import Groups, Split, split_of
@@ -19,6 +19,7 @@ from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, large
 from amends.evidence.prepare import whole
+from amends.evidence.targets import alike
 from amends.methods import Default
 from amends.progress import Progress
 

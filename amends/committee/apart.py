@@ -68,6 +68,10 @@ class RightLabels:
         """Those of a part of D."""
         return replace(self, train=self.train[positions])
 
+    def failing_at_least(self, share: float) -> RightLabels:
+        """Where the model would fail no less of D."""
+        return replace(self, failing=max(self.failing, share))
+
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:
         """Those of the failures and of the right examples alone."""
         return replace(self, failures=self.failures[failures], right=self.right[right])

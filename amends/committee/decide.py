@@ -13,7 +13,7 @@ Read `decide`: try, weigh, combine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,15 +23,17 @@ from torch import Tensor
 
 from amends.committee.apart import RightLabels
 from amends.committee.known import Known
-from amends.committee.trying import Evidence, Trial, edited, on_all, trial, without_edit
-from amends.committee.weighing import confidence, counted, joined, replicated, weights_of
+from amends.committee.trying import Evidence, Trial, edited, learned, on_all, trial
+from amends.committee.weighing import confidence, joined, replicated, weights_of
 from amends.data.splits import some
 from amends.editors.tangent import Linearised
 from amends.errors import AmendsError
 from amends.evidence.factor import Factor
 from amends.evidence.params import plus, scaled
 from amends.likelihoods import Weighted
-from amends.methods import Method, Scorer
+from amends.methods import Method
+from amends.methods.library.default import Member
+from amends.methods.library.loss import LearnedLoss
 from amends.posteriors import Point, Posterior
 from amends.progress import Progress
 from amends.settings import DEFAULT, Identifying
@@ -80,7 +82,7 @@ class Tried:
 
 
 def decide(
-    members: Mapping[str, Method | Scorer],
+    members: Mapping[str, Member],
     train: Factor,
     failures: Factor,
     remaining: Factor | None,
@@ -120,30 +122,37 @@ def _evidence(train: Factor, failures: Factor, remaining: Factor | None, seed: i
     else:
         ok = np.flatnonzero(d.each(train.network.likelihood.right))
         judges = d[np.sort(rng.permutation(ok)[: trials.judges])]
-    shown, labels = Known.of(failures), None
+    shown, labels, learned = Known.of(failures), None, None
     weighted = isinstance(train.network.likelihood, Weighted)  # weights of D alone would tell it apart
     if held is not None and len(judges) >= trials.enough and not weighted:
         labels = RightLabels.of(d, shown, judges, settings.right)
-    return Evidence(d, at, shown, held, judges, labels, seed)
+        given = len(failures) / (len(failures) + len(remaining or ()))
+        learned = labels.failing_at_least(np.interp(settings.teaching.learned, (0, 1), (labels.failing, given)))
+    return Evidence(d, at, shown, held, judges, labels, learned, seed)
 
 
-def _try(members: Mapping[str, Method | Scorer], given: Evidence, progress: Progress, settings: Identifying) -> Tried:
+def _try(members: Mapping[str, Member], given: Evidence, progress: Progress, settings: Identifying) -> Tried:
     tried = Tried({}, {})
     for name, member in members.items():
         counter = progress.counter(f"trying {name}")
         try:
-            edit = isinstance(member, Method)
-            tried.trials[name] = trial(member, given, settings.trials, counter) if edit else without_edit(member, given)
+            tried.trials[name] = _tried(member, given, settings, counter)
         except (AmendsError, torch.OutOfMemoryError) as e:
             tried.refused[name] = e
     return tried
+
+
+def _tried(member: Member, given: Evidence, settings: Identifying, counter: Callable[[int], None]) -> Trial:
+    if isinstance(member, LearnedLoss):
+        return learned(member, given)
+    return trial(member, given, settings.trials, counter)
 
 
 def _counting(trials: Mapping[str, Trial], settings: Identifying) -> set[str]:
     return {name for name, weight in weights_of(trials, settings.weights).items() if weight}
 
 
-def _scored(member: Method | Scorer, tried: Trial, given: Evidence, progress: Progress, settings: Identifying) -> Trial:
+def _scored(member: Member, tried: Trial, given: Evidence, progress: Progress, settings: Identifying) -> Trial:
     """A member that counts, with its scores of all of D; where that is asked for, also of an edit that is shown all
     of the failures."""
     made = on_all(member, tried, given)
@@ -160,9 +169,6 @@ def _combined(tried: Tried, weights: Mapping[str, float], own: Mapping[str, floa
     parts = {name: replicated(trials[name].scores, settings.scores) if trials[name].ends else trials[name].scores[0]
              for name in weights}  # fmt: skip
     harm = joined([(own[name], parts[name]) for name in weights if own.get(name)])
-    told = max(trials[name].found for name, weight in own.items() if weight)
-    for name in parts.keys() - tried.edits.keys():
-        parts[name] = parts[name] * counted(trials[name], told, harm, settings.weights)
     counting = [(weight, name) for name, weight in weights.items() if weight]
     scores = joined([(weight, parts[name]) for weight, name in counting])
     sure = confidence([(weight, trials[name]) for weight, name in counting], scores, settings.weights, settings.scores)

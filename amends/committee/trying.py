@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from torch import Tensor
@@ -17,8 +18,11 @@ from amends.editors.tangent import Linearised
 from amends.errors import BadInput
 from amends.evaluation.predictions import groups
 from amends.evidence.factor import Factor
+from amends.evidence.targets import alike
 from amends.likelihoods import Likelihood, probability
-from amends.methods import Method, Scorer
+from amends.methods import Method
+from amends.methods.library.default import Member
+from amends.methods.library.loss import LearnedLoss
 from amends.posteriors import Posterior
 from amends.settings import Trials
 
@@ -36,6 +40,7 @@ class Evidence:
     held: Factor | None
     judges: Known
     labels: RightLabels | None
+    learned: RightLabels | None  # the same, of labels that were learned together with D
     seed: int
 
     @cached_property
@@ -59,6 +64,7 @@ class Trial:
     apart: Apart | None = None
     ends: tuple[tuple[Posterior, Posterior], ...] = ()  # before and after each edit
     known: tuple[tuple[np.ndarray, np.ndarray, Tensor, Tensor], ...] = ()  # which right labels judge, and their scores
+    learned: Posterior | None = None  # where a member ended that learned them
 
     @property
     def found(self) -> float:
@@ -95,17 +101,30 @@ def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[
     return Trial(on_failures, on_right, tuple(scores), Apart.mean(parts) if parts else None, tuple(ends), tuple(known))
 
 
-def on_all(member: Method | Scorer, tried: Trial, given: Evidence) -> Trial:
+def learned(member: LearnedLoss, given: Evidence) -> Trial:
+    """One that learns all labels known to be right is judged by them, since it knows them as it knows D's."""
+    if given.learned is None:
+        raise BadInput("right examples do not say how high right labels score; learned loss; pass more of them")
+    if not all(alike(given.train.data, known.data) for known in (given.failures, given.judges)):
+        raise BadInput("targets of train are of another kind; learned loss; give those of all sets in one form")
+    after = member.after(given.train.data, given.failures.data + given.judges.data)
+    failures, judges = given.failures.data, given.judges.data
+    scores, of_failures, of_right = (member.score(after, data) for data in (given.sample.data, failures, judges))
+    every = (np.arange(len(failures)), np.arange(len(judges)), of_failures, of_right)
+    apart = _apart(given.learned[given.at], every, scores)
+    return Trial(np.zeros(0), np.zeros(0), (scores,), apart, known=(every,), learned=after)
+
+
+def on_all(member: Member, tried: Trial, given: Evidence) -> Trial:
     """The same trial, with the scores of all of D."""
     if len(given.sample) == len(given.train):
         return tried
-    if isinstance(member, Method):
-        scores = tuple(given.train.scores(member, q, after) for q, after in tried.ends)
+    labels = given.labels
+    if isinstance(member, LearnedLoss):
+        labels, scores = given.learned, (member.score(cast("Posterior", tried.learned), given.train.data),)
     else:
-        scores = (member(given.train.data, given.failures.data),)
-    parts = [] if given.labels is None else [
-        _apart(given.labels, known, scores[i % len(scores)]) for i, known in enumerate(tried.known)
-    ]  # fmt: skip
+        scores = tuple(given.train.scores(member, q, after) for q, after in tried.ends)
+    parts = [] if labels is None else [_apart(labels, k, s) for k, s in zip(tried.known, scores, strict=True)]
     return replace(tried, scores=scores, apart=Apart.mean(parts) if parts else None)
 
 
@@ -121,19 +140,6 @@ def edited(
     train = given.train.data
     q = method.remember(train, held)
     return q, follow(method.editor(q, method.evidence(train, given.failures.data[shown])), None, progress=counter)
-
-
-def without_edit(scorer: Scorer, given: Evidence) -> Trial:
-    """Judged by halves as edits are: more known labels would let it find more."""
-    failures = given.failures.data
-    scores = scorer(given.sample.data, failures)
-    if given.labels is None:
-        return Trial(np.zeros(0), np.zeros(0), (scores,))
-    of_failures, of_right = (scorer(data, failures) for data in (failures, given.judges.data))
-    known = tuple((unseen, judging, of_failures[unseen], of_right[judging])
-                  for (_, unseen), (_, judging) in given.both_ways())  # fmt: skip
-    apart = Apart.mean([_apart(given.labels[given.at], part, scores) for part in known])
-    return Trial(np.zeros(0), np.zeros(0), (scores,), apart, known=known)
 
 
 def _probabilities(q: Posterior, after: Posterior, failures: Known, judges: Known) -> Trial:

@@ -47,15 +47,6 @@ def joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:
     return torch.where(harm > 0, harm ** (1 / power), harmless)
 
 
-def counted(trial: Trial, told: float, harm: Tensor, settings: Weights = WEIGHTS) -> Tensor:
-    """What counts of a score that no edit made: where edits find harm all of it, since a wrong label may be in
-    nobody's way. The less is `told` apart by the edits than by the score itself, the less their word is worth,
-    and the more counts elsewhere of what it is rather sure of than not."""
-    doubt = max(0.0, 1 - told / trial.found) if found_most([trial], settings) else 0.0
-    sure = torch.as_tensor(trial.apart.sure).to(harm) if trial.apart else 0 * harm
-    return torch.where(harm > 0, 1.0, doubt * sure * (sure > 0.5))
-
-
 def confidence(
     counting: Sequence[tuple[float, Trial]], like: Tensor, weights: Weights = WEIGHTS, scores: Scores = SCORES
 ) -> Tensor | float:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once, Part
 from amends.editors import LBFGS, Mode, Step
-from amends.methods.base import Method, Scorer
+from amends.methods.base import Method
 from amends.methods.library.fine_tune import fine_tune
 from amends.methods.library.functional import functional
 from amends.methods.library.linear import grad_dot, linear
-from amends.methods.library.loss import Shortfall
+from amends.methods.library.loss import LearnedLoss
 from amends.methods.ratio import label_part
 from amends.remember import Laplace, Predictions
-from amends.settings import Edits, Forgetting, Settings
+from amends.settings import Edits, Forgetting, Settings, Teaching
 
-NEEDING_RIGHT = ("functional", "functional + ewc", "loss")  # members that right examples hold, or alone make sense of
+Member = Method | LearnedLoss
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,18 @@ class Default:
     def settings_for(self, large: bool) -> Settings:
         return Settings.of(self.budget, large) if self.settings is None else self.settings
 
-    def identifying(self, remaining: bool, large: bool = False) -> dict[str, Method | Scorer]:
-        """A committee: the infinitesimal edit with and without curvature, finite edits that hold weights or predictions
-        on held-out right examples (where there are any), and, with those, the example's own loss.
+    def identifying(self, remaining: bool, large: bool = False, examples: int = 0) -> dict[str, Member]:
+        """A committee: the infinitesimal edit with and without curvature, a finite edit that holds predictions on
+        right examples, and the example's loss once the model has learned failures and right examples; without right
+        examples, a finite edit that holds the weights for the last two. `examples` are those of D.
 
         The failures weigh as much as all of D, so that few of them move the model too, and every
-        member scores by the part of r̃ that the example's own label is to blame for.
+        edit scores by the part of r̃ that the example's own label is to blame for.
         """
-        edits = self.settings_for(large).identifying.edits
-        every = _members(edits)
-        return {name: every[name] for name in edits.members if remaining or name not in NEEDING_RIGHT}
+        settings = self.settings_for(large).identifying
+        edits, every = settings.edits, _members(settings.edits)
+        every["learned loss"] = LearnedLoss(_further(settings.teaching, examples), settings.teaching.weight)
+        return {name: every[name] for name in (edits.members if remaining else edits.without_right)}
 
     def treating(self, seed: int = 0, examples: int = 0, large: bool = False) -> Method:
         """Fine-tuning on what is kept; where `examples` are many, in fewer passes and larger batches."""
@@ -61,7 +63,7 @@ class Default:
         return newton + tuple(_tuned(settings, rate, seed, examples) for rate in settings.rates)
 
 
-def _members(edits: Edits) -> dict[str, Method | Scorer]:
+def _members(edits: Edits) -> dict[str, Member]:
     diagonal, kronecker = (Once(Part(shape, edits.curved)) for shape in (Diagonal(GGN()), Kronecker(GGN())))
     climb, shorter = LBFGS(steps=edits.steps), LBFGS(steps=edits.steps_held)
     methods = {
@@ -72,14 +74,15 @@ def _members(edits: Edits) -> dict[str, Method | Scorer]:
         "functional": functional(edits.strength, climb=shorter),
         "functional + ewc": Method(Predictions(edits.strength, laplace=Laplace(diagonal)), Mode(shorter)),
     }
-    heavy: dict[str, Method | Scorer] = {name: m._replace(mass=1.0, score=label_part) for name, m in methods.items()}
-    return {**heavy, "loss": Shortfall()}
+    return {name: m._replace(mass=1.0, score=label_part) for name, m in methods.items()}
+
+
+def _further(settings: Teaching, examples: int) -> Method:
+    return fine_tune(settings.rate, *settings.size(examples))
 
 
 def _tuned(settings: Forgetting, rate: float, seed: int, examples: int) -> Method:
-    epochs = min(settings.epochs, max(1.0, settings.seen / max(1, examples)))
-    batch = settings.batch if examples < settings.many else settings.large_batch
-    return fine_tune(rate, epochs, batch, seed=seed)
+    return fine_tune(rate, *settings.size(examples), seed=seed)
 
 
 def default(budget: str = "default") -> Default:

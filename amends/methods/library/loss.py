@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from amends.editors import follow
 from amends.evidence import Factor
-from amends.methods.base import Scorer
+from amends.methods.base import Method, Scorer
+from amends.posteriors import Posterior
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,21 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Shortfall:
-    """How far log p(z|θ̂) is below the best any outputs could give: of classes the loss; never below 0."""
+class LearnedLoss:
+    """How far log p(z|θ) is below the best any outputs could give, once the model has gone on training on D and on
+    labels known to be right, each of those `weight` times as heavy: which labels of D it then still does not
+    believe. It learned the known ones as it learned D's, so they say what right labels score."""
 
-    def __call__(self, train: Factor, failures: Factor) -> Tensor:
-        log_p = train.per_example(train.network.params)
-        return (train.network.likelihood.ceiling(train.examples.y).to(log_p) - log_p).clamp(min=0)
+    training: Method
+    weight: float
+
+    def after(self, train: Factor, known: Factor) -> Posterior:
+        """Where training ends."""
+        return follow(self.training.editor(self.training.remember(train, None), self.weight * known))
+
+    def score(self, after: Posterior, data: Factor) -> Tensor:
+        log_p = after.rows(data.per_example).mean(0)
+        return (data.network.likelihood.ceiling(data.examples.y).to(log_p) - log_p).clamp(min=0)
 
 
 def loss() -> Scorer:

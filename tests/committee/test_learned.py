@@ -1,0 +1,90 @@
+"""The loss of D once the model has learned what is known to be right: by numbers, and what it is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import amends
+from amends.committee import decide as committee
+from amends.evaluation.rankings import average_precision
+from amends.methods.library.fine_tune import fine_tune
+from amends.methods.library.loss import LearnedLoss
+from amends.settings import Teaching
+from tests.committee.worlds import decided, evidence, ours
+
+
+def softmax(f):
+    e = np.exp(f - f.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def trained_on(w, b, x, y, weights, rate, steps):
+    """A linear model under Adam in full batches, the rate falling to zero, written out."""
+    theta = np.concatenate([w.ravel(), b])
+    first, second = np.zeros_like(theta), np.zeros_like(theta)
+    for i in range(steps):
+        p = softmax(x @ theta[: w.size].reshape(w.shape).T + theta[w.size :])
+        residual = weights[:, None] * (p - np.eye(len(b))[y])
+        slope = np.concatenate([(residual.T @ x).ravel(), residual.sum(0)])
+        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
+        up = first / (1 - 0.9 ** (i + 1)) / (np.sqrt(second / (1 - 0.999 ** (i + 1))) + 1e-8)
+        theta = theta - rate * (1 - i / steps) * up
+    return theta[: w.size].reshape(w.shape), theta[w.size :]
+
+
+def test_the_score_is_the_loss_after_d_and_known_labels_were_learned_together():
+    torch.manual_seed(0)
+    net = torch.nn.Linear(3, 4).double()
+    x, y = torch.randn(30, 3).double(), torch.randint(4, (30,))
+    sets = (x[:16], y[:16]), (x[16:20], y[16:20]), (x[20:], y[20:])
+    train, failures, right = evidence(net, *sets)
+    member = LearnedLoss(fine_tune(0.01, 7, batch=64), 4.0)
+    after = member.after(train, failures + right)
+    made = member.score(after, train).numpy()
+    weights = np.concatenate([np.ones(16), np.full(14, 4.0)])
+    w, b = (p.detach().numpy() for p in net.parameters())
+    w, b = trained_on(w, b, x.numpy(), y.numpy(), weights, 0.01, 7)
+    p = softmax(x.numpy()[:16] @ w.T + b)
+    assert_allclose(made, -np.log(p[np.arange(16), y.numpy()[:16]]), rtol=1e-6)
+
+
+def test_known_labels_that_were_learned_say_what_right_ones_score(world, monkeypatch):
+    """All of them, and with failures as often as between how often they were given and how often D fails."""
+    train, failures, remaining = evidence(*world[:4])
+    seen = []
+    of = committee._combined
+    monkeypatch.setattr(committee, "_combined", lambda tried, *rest: seen.append(tried) or of(tried, *rest))
+    members = {"it": ours(amends.methods.grad_dot()), "learned": LearnedLoss(fine_tune(2e-3, 5.0), 4.0)}
+    decided(members, train, failures, remaining)
+    trial = seen[0].trials["learned"]
+    ((unseen, judging, of_failures, of_right),) = trial.known
+    assert (len(unseen), len(judging)) == (len(failures), len(remaining)) == (len(of_failures), len(of_right))
+    given = committee._evidence(train, failures, remaining, 0, committee.SETTINGS)
+    share = len(failures) / (len(failures) + len(remaining))
+    assert given.learned.failing == pytest.approx(max(given.labels.failing, (given.labels.failing + share) / 2))
+    for learned, failing in ((0.0, given.labels.failing), (1.0, max(share, given.labels.failing))):
+        settings = replace(committee.SETTINGS, teaching=Teaching(learned=learned))
+        assert committee._evidence(train, failures, remaining, 0, settings).learned.failing == pytest.approx(failing)
+
+
+def test_few_right_examples_teach_nothing(world):
+    net, train, failures, remaining, _ = world
+    influence = amends.identify(net, train, failures, remaining=tuple(v[:10] for v in remaining))
+    (learned,) = (h for h in influence.heard if h.name == "learned loss")
+    assert learned.weight == 0
+    assert "right examples do not say how high right labels score" in learned.refused
+
+
+def test_what_is_learned_finds_more_than_the_loss_itself(world):
+    net, train, failures, remaining, turned = world
+    wrong = np.isin(np.arange(100), turned)
+    data, *known = evidence(net, train, failures, remaining)
+    member = LearnedLoss(fine_tune(2e-3, 5.0), 4.0)
+    learned = member.score(member.after(data, known[0] + known[1]), data)
+    loss = amends.identify(net, train, failures, method=amends.methods.loss()).scores
+    assert average_precision(learned.numpy(), wrong) > average_precision(loss, wrong)
