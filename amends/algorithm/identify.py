@@ -25,7 +25,7 @@ from amends.evidence.prepare import entry, needed, prepare, whole
 from amends.methods import BY_NAME, Default, Method, Scorer
 from amends.methods import scores as scores_from_elsewhere
 from amends.methods.base import Score
-from amends.methods.ratio import first_order
+from amends.methods.ratio import first_order, in_one_reading
 from amends.posteriors import Gaussian, Point, Posterior
 from amends.progress import Progress
 
@@ -204,17 +204,17 @@ def identified(
     if isinstance(method, list) or hasattr(method, "__array__"):
         method = scores_from_elsewhere(method)
     with torch.autocast(train.network.device.type, enabled=False):
-        log_p = train.per_example(train.network.params)
-        before = finite(log_p, "the log-likelihood", "train")
         finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
-        if method is None or isinstance(method, Default):
-            scored = _by_default(method or Default(), train, failures, remaining, seed, progress)
-        elif isinstance(method, Method):
-            scored = _by_edit(method, train, failures, remaining, seed, progress)
-            ceiling = train.network.likelihood.ceiling(train.examples.y).to(log_p)
-            scored = scored._replace(scores=method.weigh(scored.raw, (ceiling - log_p).clamp(min=0)))
+        if isinstance(method, Method):
+            scored, log_p = _by_edit(method, train, failures, remaining, seed, progress)
         else:
-            scored = _by_scorer(method, train, failures)
+            log_p = train.per_example(train.network.params)
+            finite(log_p, "the log-likelihood", "train")
+            if method is None or isinstance(method, Default):
+                scored = _by_default(method or Default(), train, failures, remaining, seed, progress)
+            else:
+                scored = _by_scorer(method, train, failures)
+    before = finite(log_p, "the log-likelihood", "train")
     scores, raw = (finite(values, "the score", "train") for values in (scored.scores, scored.raw))
     return Influence(scores, raw, before, train, failures, scored.start, scored.edited, scored.heard, scored.unseen)
 
@@ -242,7 +242,8 @@ def _by_default(
 
 def _by_edit(
     method: Method, train: Factor, failures: Factor, remaining: Factor | None, seed: int, progress: Progress
-) -> Scored:
+) -> tuple[Scored, Tensor]:
+    """And log p(z|θ̂) of D, which comes with the scores where a method does not have its own way to score."""
     progress.say("remembering")
     q = method.remember(train, remaining)
     shown, watch = failures, None
@@ -250,8 +251,14 @@ def _by_edit(
         shown, watch = held_out(failures, method.hold, seed)
     counter = progress.counter("inserting the failures")
     evidence = method.evidence(train, shown)
-    raw, edited = influence(q, method.editor, train, evidence, watch, counter, method.score, method.patience)
-    return Scored(raw, raw, q, edited)
+    edited = follow(method.editor(q, evidence), watch, patience=method.patience, progress=counter)
+    progress.say("scoring")
+    if method.score is first_order:
+        log_p, raw = in_one_reading(q, edited, train)
+    else:
+        log_p, raw = train.per_example(train.network.params), method.score(q, edited, train)
+    ceiling = train.network.likelihood.ceiling(train.examples.y).to(log_p)
+    return Scored(method.weigh(raw, (ceiling - log_p).clamp(min=0)), raw, q, edited), log_p
 
 
 def held_out(failures: Factor, hold: float, seed: int = 0) -> tuple[Factor, HeldOut]:

@@ -20,6 +20,22 @@ def first_order(before: Posterior, after: Posterior, train: Factor) -> Tensor:
     return before.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
 
 
+def in_one_reading(before: Posterior, after: Posterior, train: Factor) -> tuple[Tensor, Tensor]:
+    """log p(z|θ̂) and `first_order` of every example, each read once. Where posteriors are drawn from, every draw would
+    be made again for every batch; then D is gone through draw by draw."""
+    network, start = train.network, train.network.params
+    if any(getattr(q, "draws", 0) for q in (before, after, *getattr(before, "members", ()))):
+        return train.per_example(start), first_order(before, after, train)
+
+    def part(at: slice, x: Inputs, y: Tensor) -> Tensor:
+        log_p = network.log_prob(start, x, y)
+        was = log_p if before.mean is start else before.rows(lambda theta: network.log_prob(theta, x, y)).mean(0)
+        return torch.stack([log_p, was - after.rows(lambda theta: network.log_prob(theta, x, y)).mean(0)], 1)
+
+    log_p, lost = train.rows(part).reshape(len(train), 2).unbind(1)
+    return log_p.contiguous(), lost.contiguous()
+
+
 def label_part(before: Posterior, after: Posterior, train: Factor, outputs: Tensor | None = None) -> Tensor:
     """What of r̃(z) the label of z is to blame for: −∇log p(z|f) · (f₊ − f), f the model's outputs.
 

@@ -50,6 +50,7 @@ def test_the_scores_are_those_of_the_set_in_memory_to_the_bit(world, workers):
     method = amends.methods.functional()
     found = scores(stored(items, workers=workers), world, method)
     assert np.array_equal(found, scores(world[1], world, method))
+    assert items.read.min() == 2  # looked through once, and scored once
 
 
 def test_a_whole_repair_does_as_it_does_in_memory(world):
