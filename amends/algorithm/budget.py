@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
+from amends.distributed.group import told
 from amends.editors import Adam, Mode
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
@@ -174,4 +175,4 @@ def within(budget: Any, given: dict[str, Factor]) -> str:
         raise BadInput(f"budget is {budget!r}; it must be a name or seconds; give {', '.join(BUDGETS)}, or a number")
     each = gradient(given["train"])
     in_time = [name for name in BUDGETS if seconds(given, Default(name), each) <= float(budget)]
-    return in_time[-1] if in_time else BUDGETS[0]
+    return told(in_time[-1] if in_time else BUDGETS[0])  # each process took its own time

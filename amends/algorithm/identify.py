@@ -206,7 +206,7 @@ def identified(
     with torch.autocast(train.network.device.type, enabled=False):
         finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
         if isinstance(method, Method):
-            scored, log_p = _by_edit(method, train, failures, remaining, seed, progress)
+            scored, log_p = by_edit(method, train, failures, remaining, seed, progress)
         else:
             log_p = train.per_example(train.network.params)
             finite(log_p, "the log-likelihood", "train")
@@ -240,10 +240,16 @@ def _by_default(
     return Scored(made.scores, made.raw, made.start, made.edited, made.heard, made.unseen)
 
 
-def _by_edit(
-    method: Method, train: Factor, failures: Factor, remaining: Factor | None, seed: int, progress: Progress
+def by_edit(
+    method: Method,
+    train: Factor,
+    failures: Factor,
+    remaining: Factor | None,
+    seed: int,
+    progress: Progress,
+    part: slice | None = None,
 ) -> tuple[Scored, Tensor]:
-    """And log p(z|θ̂) of D, which comes with the scores where a method does not have its own way to score."""
+    """And log p(z|θ̂) of D, or of a part of it."""
     progress.say("remembering")
     q = method.remember(train, remaining)
     shown, watch = failures, None
@@ -253,11 +259,12 @@ def _by_edit(
     evidence = method.evidence(train, shown)
     edited = follow(method.editor(q, evidence), watch, patience=method.patience, progress=counter)
     progress.say("scoring")
+    here = train if part is None else train[part]
     if method.score is first_order:
-        log_p, raw = in_one_reading(q, edited, train)
+        log_p, raw = in_one_reading(q, edited, here)
     else:
-        log_p, raw = train.per_example(train.network.params), method.score(q, edited, train)
-    ceiling = train.network.likelihood.ceiling(train.examples.y).to(log_p)
+        log_p, raw = here.per_example(here.network.params), method.score(q, edited, here)
+    ceiling = here.network.likelihood.ceiling(here.examples.y).to(log_p)
     return Scored(method.weigh(raw, (ceiling - log_p).clamp(min=0)), raw, q, edited), log_p
 
 

@@ -16,6 +16,7 @@ from types import FrameType
 import click
 
 from amends import __version__
+from amends.cli.many import is_one_of_many, run_as_one
 from amends.errors import (
     AmendsError,
     BadInput,
@@ -25,6 +26,7 @@ from amends.errors import (
     NotConverged,
     OutOfMemory,
     RunMismatch,
+    WorkerLost,
     first_line,
     visible,
 )
@@ -33,6 +35,7 @@ COMMANDS = {
     "init": "Write a commented amends.toml.",
     "check": "Load model and data, try one batch, write nothing.",
     "identify": "Find the training examples behind the failures.",
+    "merge": "Make one search of its shards.",
     "curve": "Show how many to remove, beside both controls.",
     "treat": "Forget causes that were identified, and judge the result.",
     "repair": "Find the causes, forget them, and judge the result.",
@@ -50,6 +53,7 @@ COMMANDS = {
 
 EXIT = (
     (BadInput, 2), (RunMismatch, 3), (Locked, 4), (DiskError, 5), (NonFinite, 6), (NotConverged, 6), (OutOfMemory, 7),
+    (WorkerLost, 143),
 )  # fmt: skip
 
 
@@ -174,4 +178,5 @@ def _say(text: str, kind: str = "error") -> None:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(run(sys.argv[1:]))
+    args = sys.argv[1:]
+    sys.exit(run_as_one(args, run) if is_one_of_many() else run(args))

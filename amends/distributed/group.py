@@ -1,22 +1,23 @@
 """The processes that work on one repair: how many there are, which one this is, and what they tell each other.
 
-Without a process group of torch, or inside `alone`, there is one.
+Without a process group of torch, or inside `alone`, there is one. Torch is not imported to find that out.
 """
 
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
-
-import torch
-import torch.distributed as dist
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from amends.errors import AmendsError, BadInput, WorkerLost, first_line
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,14 +26,15 @@ _ALONE: ContextVar[bool] = ContextVar("alone", default=False)
 
 def world() -> int:
     """How many processes share the work."""
-    if _ALONE.get() or not dist.is_available() or not dist.is_initialized():
+    dist = sys.modules.get("torch.distributed")
+    if _ALONE.get() or dist is None or not dist.is_available() or not dist.is_initialized():
         return 1
     return dist.get_world_size()
 
 
 def rank() -> int:
     """Which of them this is, from 0; 0 is the one that writes and prints."""
-    return 0 if world() == 1 else dist.get_rank()
+    return 0 if world() == 1 else sys.modules["torch.distributed"].get_rank()
 
 
 @contextmanager
@@ -54,12 +56,15 @@ def together() -> Iterator[None]:
         raise
     except (RuntimeError, ValueError) as e:
         raise WorkerLost(
-            f"a process of the group was lost ({first_line(e)}); rank {dist.get_rank()}; start all of them again"
+            f"a process of the group was lost ({first_line(e)}); rank {rank()}; start all of them again"
         ) from e
 
 
 def wire(device: torch.device) -> torch.device:
     """Where tensors of this device lie while they are sent: an accelerator only if the group has its own way."""
+    import torch
+    import torch.distributed as dist
+
     ways = str(dist.get_backend_config())
     if "cpu:" not in ways or (device.type == "cuda" and "cuda:nccl" in ways):
         return torch.device("cuda", torch.cuda.current_device())
@@ -68,6 +73,8 @@ def wire(device: torch.device) -> torch.device:
 
 def from_rank(source: int, tensor: Tensor) -> Tensor:
     """The tensor as that rank has it, on the device of the one that was passed."""
+    import torch.distributed as dist
+
     with together():
         sent = tensor.detach().to(wire(tensor.device), copy=True).contiguous()
         dist.broadcast(sent, source)
@@ -78,6 +85,8 @@ def told(value: T) -> T:
     """What rank 0 has, whatever the others pass."""
     if world() == 1:
         return value
+    import torch.distributed as dist
+
     box = [value]
     with together():
         dist.broadcast_object_list(box, 0)
@@ -138,6 +147,8 @@ def alike(what: str, mark: Any, todo: str) -> None:
     """BadInput, in every process, unless all of them have the same mark."""
     if world() == 1:
         return
+    import torch.distributed as dist
+
     marks: list[Any] = [None] * world()
     with together():
         dist.all_gather_object(marks, mark)

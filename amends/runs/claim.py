@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
+from amends.distributed.group import held_by_first
 from amends.errors import BadInput, Locked, RunMismatch
 from amends.runs import manifest
 from amends.runs.disk import locked, occupied, on_disk, sweep, writable
@@ -14,10 +15,14 @@ from amends.runs.run import Run
 HOME = Path("runs")
 
 
-@contextmanager
-def claimed(out: Path | None, stem: str, *, going_on: bool = False) -> Iterator[Path]:
+def claimed(out: Path | None, stem: str, *, going_on: bool = False) -> AbstractContextManager[Path]:
     """A folder for a new run that nobody else writes into inside: `out`, or runs/stem-1 or the next number that is
-    free. With `going_on`, `out` may also be a run that was stopped."""
+    free. With `going_on`, `out` may also be a run that was stopped. Of several processes the first claims it."""
+    return held_by_first(_claimed(out, stem, going_on))
+
+
+@contextmanager
+def _claimed(out: Path | None, stem: str, going_on: bool) -> Iterator[Path]:
     if out is None:
         with _next(stem) as chosen:
             yield chosen

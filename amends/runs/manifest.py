@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from amends.distributed.group import by_first
 from amends.errors import DiskError, RunMismatch
 from amends.runs.disk import flush, flush_file, flush_names, fresh, locked, on_disk, sweep, write_folder
 
@@ -29,6 +30,7 @@ LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]+)")
 AGAIN = "make the run again, or copy all of it"
 
 
+@by_first
 def write_run(folder: Any, fill: Callable[[Path], None], *, replace: bool = False) -> Path:
     """A run folder, whole or not at all, with its manifest."""
 
@@ -44,6 +46,7 @@ def seal(folder: Path) -> None:
     _write(folder, {name: _sha256(folder / name) for name in _names(folder)})
 
 
+@by_first
 def add_to_run(folder: Path, fill: Callable[[Path], None], drop: Collection[str] = ()) -> None:
     """Calls fill(empty folder), then puts what is in it into the run and takes the files to `drop` out of it, all in
     one step."""

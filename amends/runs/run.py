@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from amends.config.decisions import GONE, NEW, words
 from amends.config.read import Config, as_config
+from amends.distributed.group import held_by_first
 from amends.errors import BadInput, DiskError, RunMismatch
 from amends.runs import manifest
 from amends.runs.disk import locked, on_disk, writable
@@ -74,9 +75,14 @@ class Run:
         return run
 
     @classmethod
+    def writing(cls, folder: Path, but: Collection[str] = ()) -> AbstractContextManager[Run]:
+        """Sound, and nobody else writes into it inside: what is read stays true until something is written. Of several
+        processes the first holds it."""
+        return held_by_first(cls._writing(folder, but))
+
+    @classmethod
     @contextmanager
-    def writing(cls, folder: Path, but: Collection[str] = ()) -> Iterator[Run]:
-        """Sound, and nobody else writes into it inside: what is read stays true until something is written."""
+    def _writing(cls, folder: Path, but: Collection[str]) -> Iterator[Run]:
         cls.open(folder)  # not a run, or of another format: then nothing is touched
         with locked(folder):
             with on_disk(folder):

@@ -50,7 +50,7 @@ def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list
         with Progress.shown(progress) as shown:
             announce_search(problem.plan.identify_with, job.given["train"], len(part.query), len(part.guard), shown)
             search = problem.search((), shown)
-        write_run(out, lambda made: write_first_search(problem, search, _origin(job, out.name), made))
+        write_run(out, lambda made: write_first_search(problem, search, origin_of(job, out.name), made))
     return Run.open(out), suspect_labels(search.suspects, search.part, job.given["failures"], "failures.csv")
 
 
@@ -124,7 +124,7 @@ def _follow(
     result = concluded(problem, rounds, job.loaded.model)
     earlier = Run.open(folder).causes()
     rule = RULE if picked is None else f"{len(picked)} examples picked by a person"
-    origin = replace(_origin(job, folder.name), rule=_rule(job, rule))
+    origin = replace(origin_of(job, folder.name), rule=_rule(job, rule))
     kept = earlier if whole or bool((earlier["decision"] != "").any()) else None
     add_to_run(folder, lambda made: write_repair(result, origin, made, kept, searched=True), drop=round_files(folder))
     return result
@@ -133,7 +133,7 @@ def _follow(
 def _store(stage: Search | Round, problem: Problem, job: Job, folder: Path, ended: int) -> None:
     """So that the repair can go on from there; of the last round nothing, since the result is written next."""
     if isinstance(stage, Search) and not ended:
-        write_run(folder, lambda made: write_first_search(problem, stage, _origin(job, folder.name), made))
+        write_run(folder, lambda made: write_first_search(problem, stage, origin_of(job, folder.name), made))
     elif isinstance(stage, Search):
         add_search(stage, folder, ended)
     elif ended < len(problem.parts):
@@ -142,7 +142,7 @@ def _store(stage: Search | Round, problem: Problem, job: Job, folder: Path, ende
 
 def _about(job: Job, folder: Path) -> dict[str, Any]:
     """What run.toml would say now."""
-    return _origin(job, folder.name).about(IDENTIFIED, job.given)
+    return origin_of(job, folder.name).about(IDENTIFIED, job.given)
 
 
 def approved(run: Run) -> pd.DataFrame:
@@ -159,7 +159,7 @@ def approved(run: Run) -> pd.DataFrame:
     return rows[[c for c in ("index", "decision", NEW) if c in rows]]
 
 
-def _origin(job: Job, name: str) -> Origin:
+def origin_of(job: Job, name: str) -> Origin:
     return Origin(name, job.config.repair("seed"), job.config, job.loaded, _rule(job, RULE))
 
 

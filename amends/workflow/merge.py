@@ -1,0 +1,139 @@
+"""A search in parts, for machines that cannot talk to each other: each scores some of train, then they are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from safetensors.torch import load_file, save_file
+
+from amends.algorithm.identify import Identified
+from amends.algorithm.part import identified_part
+from amends.algorithm.problem import Problem
+from amends.errors import BadInput, RunMismatch
+from amends.evidence.prepare import entry
+from amends.progress import Progress
+from amends.runs.claim import claimed
+from amends.runs.files import read_toml
+from amends.runs.manifest import EDITED, damage, write_run
+from amends.runs.run import IDENTIFIED, Run
+from amends.workflow.job import Job
+from amends.workflow.store import write_first_search
+from amends.workflow.verbs import origin_of
+from amends.workflow.warned import suspect_labels
+
+SHARD = "shard"  # the state of a run folder that holds a part of a search
+ARRAYS = ("scores", "raw", "before")
+SAME = ("config", "model", "data")  # of run.toml: what all shards of a search have in common
+
+
+def shard_named(text: str) -> tuple[int, int]:
+    """(3, 64) from "3/64"; the first is 0/64."""
+    number, _, count = text.partition("/")
+    if not (number.isdigit() and count.isdigit() and int(number) < int(count)):
+        raise BadInput(f"--shard is {text!r}; it must be i/n with i from 0 to n - 1; give 0/4, 1/4, 2/4 and 3/4")
+    return int(number), int(count)
+
+
+@entry
+def identify_shard(job: Job, out: Path, shard: tuple[int, int], progress: bool | None) -> tuple[int, int]:
+    """The scores of some of train, as a folder to merge; where they begin and end."""
+    with claimed(out, "identify"):
+        problem = _of_one_group(job)
+        part, train = problem.parts[0], job.given["train"]
+        query, guard = job.given["failures"][part.query], part.guarding(job.given)
+        batches = -(-len(train) // train.batch)
+        start, stop = (min(len(train), train.batch * (batches * (shard[0] + k) // shard[1])) for k in (0, 1))
+        with Progress.shown(progress) as shown:
+            method, seed = problem.plan.identify_with, problem.plan.seed
+            found = identified_part(train, query, guard, method, seed, shown, slice(start, stop))
+
+        def fill(made: Path) -> None:
+            np.savez(made / "shard.npz", allow_pickle=False, query=part.query, span=np.array([start, stop, *shard]),
+                     **{name: getattr(found, name) for name in ARRAYS})  # fmt: skip
+            if found.edited is not None:
+                save_file({k: v.cpu().contiguous().clone() for k, v in found.edited.items()},
+                          made / "edited.safetensors")  # fmt: skip
+            about = origin_of(job, out.name).about(SHARD, job.given)
+            (made / "run.toml").write_text(tomli_w.dumps(about), encoding="utf-8")
+
+        write_run(out, fill)
+    return start, stop
+
+
+@entry
+def merge_into(
+    folders: Sequence[Path], opened: Sequence[dict[str, Any]], job: Job, out: Path, progress: bool | None
+) -> tuple[Run, list[str]]:
+    """The run folder that one `amends identify` would have written, from those of all its shards."""
+    with claimed(out, "identify"):
+        problem = _of_one_group(job)
+        known = _merged(folders, len(job.given["train"]), problem.parts[0].query)
+        now = origin_of(job, out.name).about(IDENTIFIED, job.given)
+        if {k: now[k] for k in SAME[1:]} != {k: opened[0][k] for k in SAME[1:]}:
+            raise RunMismatch(f"model or data are not those of the shards; {folders[0]}; put them back as they were")
+        with Progress.shown(progress) as shown:
+            search = problem.search((), shown, known)
+        write_run(out, lambda made: write_first_search(problem, search, origin_of(job, out.name), made))
+    return Run.open(out), suspect_labels(search.suspects, search.part, job.given["failures"], "failures.csv")
+
+
+def about_shards(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """run.toml of each, sound and all of one search."""
+    opened = []
+    for folder in folders:
+        if not (folder / "run.toml").is_file():
+            raise BadInput(f"no such run folder; {folder}; make it with amends identify --shard")
+        about = read_toml(folder / "run.toml")
+        if about.get("run", {}).get("state") != SHARD:
+            raise BadInput(f"the run is no shard; {folder}; give the folders of amends identify --shard")
+        broken = next((line for line in damage(folder) if not line.startswith(EDITED)), None)
+        if broken is not None:
+            raise RunMismatch(broken)
+        opened.append(about)
+    other = next((i for i, about in enumerate(opened) if any(about[k] != opened[0][k] for k in SAME)), None)
+    if other is not None:
+        raise RunMismatch(
+            f"the shards were made with other settings, model or data; {folders[0]} and {folders[other]}; "
+            "make them with one config"
+        )
+    return opened
+
+
+def _merged(folders: Sequence[Path], n: int, query: np.ndarray) -> Identified:
+    parts: dict[int, dict[str, np.ndarray]] = {}
+    edits: dict[int, dict[str, Any]] = {}
+    count = 0
+    for folder in folders:
+        with np.load(folder / "shard.npz", allow_pickle=False) as kept:
+            arrays = {name: kept[name] for name in kept.files}
+        number, count = (int(v) for v in arrays["span"][2:])
+        if number in parts:
+            raise BadInput(f"shard {number}/{count} is there twice; {folder}; give each once")
+        parts[number] = arrays
+        if (folder / "edited.safetensors").exists():
+            edits[number] = load_file(folder / "edited.safetensors")
+    missing = [number for number in range(count) if number not in parts]
+    if missing:
+        raise BadInput(f"shard {missing[0]}/{count} is missing; {folders[0]}; run amends identify --shard for it too")
+    ordered = [parts[number] for number in range(count)]
+    if sum(len(p["scores"]) for p in ordered) != n or any(not np.array_equal(p["query"], query) for p in ordered):
+        raise RunMismatch(f"the shards do not cover train and its failures; {folders[0]}; make them with one config")
+    for number, edited in edits.items():
+        if any(not edited[k].equal(v) for k, v in edits[0].items()):
+            raise RunMismatch(
+                f"shards 0 and {number} ended their edit with other weights; {folders[0]}; "
+                "run all of them on machines of one kind, with as many threads"
+            )
+    scores, raw, before = (np.concatenate([p[name] for p in ordered]) for name in ARRAYS)
+    return Identified(scores, raw, before, edits.get(0))
+
+
+def _of_one_group(job: Job) -> Problem:
+    problem = Problem.of(job.given, job.options)
+    if len(problem.parts) > 1:
+        raise BadInput("several groups are searched only in a repair; --group; name one group to identify")
+    return problem
