@@ -25,10 +25,9 @@ def merge(runs: tuple[Path, ...], out: Path | None, trust: bool, as_json: bool, 
     with claimed(out, "identify") as out:
         from amends.cli.identify import show_search
         from amends.cli.loading import load_job
-        from amends.runs.run import Run
-        from amends.workflow.merge import about_shards, merge_into
+        from amends.workflow.merge import merge_into, shards_in
 
-        opened = about_shards(runs)
-        job = load_job(Run(runs[0], opened[0], trust).config, {}, verbose, trust)
-        run, warnings = merge_into(runs, opened, job, out, not quiet)
+        opened = shards_in(runs)
+        job = load_job(opened[0].trusting(trust).config, {}, verbose, trust)
+        run, warnings = merge_into(opened, job, out, not quiet)
     show_search(run, job, out, warnings, as_json)

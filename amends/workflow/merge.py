@@ -17,6 +17,7 @@ from amends.errors import BadInput, RunMismatch
 from amends.evidence.prepare import entry
 from amends.progress import Progress
 from amends.runs.claim import claimed
+from amends.runs.compare import same_recipe
 from amends.runs.files import read_toml
 from amends.runs.manifest import EDITED, damage, write_run
 from amends.runs.run import IDENTIFIED, Run
@@ -27,7 +28,6 @@ from amends.workflow.warned import suspect_labels
 
 SHARD = "shard"  # the state of a run folder that holds a part of a search
 ARRAYS = ("scores", "raw", "before")
-SAME = ("config", "model", "data")  # of run.toml: what all shards of a search have in common
 
 
 def shard_named(text: str) -> tuple[int, int]:
@@ -65,25 +65,22 @@ def identify_shard(job: Job, out: Path, shard: tuple[int, int], progress: bool |
 
 
 @entry
-def merge_into(
-    folders: Sequence[Path], opened: Sequence[dict[str, Any]], job: Job, out: Path, progress: bool | None
-) -> tuple[Run, list[str]]:
+def merge_into(opened: Sequence[Run], job: Job, out: Path, progress: bool | None) -> tuple[Run, list[str]]:
     """The run folder that one `amends identify` would have written, from those of all its shards."""
     with claimed(out, "identify"):
         problem = _of_one_group(job)
-        known = _merged(folders, len(job.given["train"]), problem.parts[0].query)
+        known = _merged([run.folder for run in opened], len(job.given["train"]), problem.parts[0].query)
         now = origin_of(job, out.name).about(IDENTIFIED, job.given)
-        if {k: now[k] for k in SAME[1:]} != {k: opened[0][k] for k in SAME[1:]}:
-            raise RunMismatch(f"model or data are not those of the shards; {folders[0]}; put them back as they were")
+        same_recipe(opened[0], {k: v for k, v in now.items() if k != "config"})
         with Progress.shown(progress) as shown:
             search = problem.search((), shown, known)
         write_run(out, lambda made: write_first_search(problem, search, origin_of(job, out.name), made))
     return Run.open(out), suspect_labels(search.suspects, search.part, job.given["failures"], "failures.csv")
 
 
-def about_shards(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """run.toml of each, sound and all of one search."""
-    opened = []
+def shards_in(folders: Sequence[Path]) -> list[Run]:
+    """Sound, and all of one search."""
+    opened: list[Run] = []
     for folder in folders:
         if not (folder / "run.toml").is_file():
             raise BadInput(f"no such run folder; {folder}; make it with amends identify --shard")
@@ -93,13 +90,8 @@ def about_shards(folders: Sequence[Path]) -> list[dict[str, Any]]:
         broken = next((line for line in damage(folder) if not line.startswith(EDITED)), None)
         if broken is not None:
             raise RunMismatch(broken)
-        opened.append(about)
-    other = next((i for i, about in enumerate(opened) if any(about[k] != opened[0][k] for k in SAME)), None)
-    if other is not None:
-        raise RunMismatch(
-            f"the shards were made with other settings, model or data; {folders[0]} and {folders[other]}; "
-            "make them with one config"
-        )
+        opened.append(Run(folder, about))
+        same_recipe(opened[0], about)
     return opened
 
 
