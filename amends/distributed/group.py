@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+GRACE = 2.0  # seconds an error of another rank waits for one's own, which is mostly the same
+WATCHED = threading.Event()  # set where `amends.distributed.watch` looks after the group
 _ALONE: ContextVar[bool] = ContextVar("alone", default=False)
 
 
@@ -55,6 +59,8 @@ def together() -> Iterator[None]:
     except AmendsError:
         raise
     except (RuntimeError, ValueError) as e:
+        if WATCHED.is_set():
+            time.sleep(3 * GRACE)  # whoever watches knows who was lost, says so, and ends this process
         raise WorkerLost(
             f"a process of the group was lost ({first_line(e)}); rank {rank()}; start all of them again"
         ) from e

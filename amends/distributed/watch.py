@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 
 import torch.distributed as dist
 
-from amends.distributed.group import told
+from amends.distributed.group import GRACE, WATCHED, told
 
-GRACE = 2.0  # seconds an error of another rank waits for one's own, which is mostly the same
 BYE = "bye"
 AGAIN = "start the same command again: what was finished is kept"
 
@@ -47,9 +46,11 @@ class Watch:
         last = ""
         try:
             for said in line.makefile(encoding="utf-8", errors="replace"):
+                if said.strip() == BYE:
+                    if not last:
+                        return
+                    break
                 last = said.strip()
-                if last == BYE:
-                    return
         except OSError:
             pass
         if last and self.over.wait(GRACE):
@@ -84,9 +85,11 @@ def watched() -> Iterator[Watch]:
     watch.lines = [line for line, *_ in others]
     for other in others:
         threading.Thread(target=watch.listen, args=other, daemon=True).start()
+    WATCHED.set()
     try:
         yield watch
     finally:
+        WATCHED.clear()
         with watch.turn:
             watch.over.set()
         watch.say(BYE)

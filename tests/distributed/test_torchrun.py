@@ -32,10 +32,8 @@ def started(world: int, folder: Path, *args: str, during: str = "", error: str =
     in, or stops in with an `error`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    processes = [
-        CONTEXT.Process(target=_rank, args=(rank, world, port, folder, list(args), during, error))
-        for rank in range(world)
-    ]
+    given = (world, port, folder, list(args), during, error)
+    processes = [CONTEXT.Process(target=_rank, args=(rank, *given)) for rank in range(world)]
     for process in processes:
         process.start()
     return processes
