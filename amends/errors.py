@@ -29,6 +29,11 @@ def kind_of(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
+def many(number: int, one: str, several: str = "") -> str:
+    """A number with its noun, and a verb where there is one: 1 failure judges, 1,200 failures judge."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
 def nearest(name: Any, known: Iterable[Any]) -> str:
     """The end of an error about an unknown name: the name that was meant, or those there are."""
     names = [str(k) for k in known]

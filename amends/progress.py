@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from amends.errors import many
+
 QUIET = 30.0  # seconds between two lines of one part of the work, off a terminal
 TRUST = 0.25  # of all the work of a kind: how much the guess made before it counts beside what was measured
 
@@ -108,8 +110,7 @@ class Course:
 def duration(seconds: float) -> str:
     """In words."""
     if seconds < 90:
-        n = max(1, round(seconds))
-        return "1 second" if n == 1 else f"{n} seconds"
+        return many(max(1, round(seconds)), "second")
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 

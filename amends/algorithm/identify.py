@@ -18,7 +18,7 @@ from amends.committee.decide import Heard, decide
 from amends.data.splits import split
 from amends.editors import PATIENCE, Editor, HeldOut, Watch, follow
 from amends.editors.tangent import Linearised
-from amends.errors import BadInput, NonFinite
+from amends.errors import BadInput, NonFinite, many
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, flatten, large, plus
 from amends.evidence.prepare import entry, needed, prepare, whole
@@ -79,7 +79,8 @@ class Identified:
         if (len(self.scores), searched) != (len(train), len(failures)):
             raise BadInput(
                 f"scores of {len(self.scores)} examples from {searched} failures, but train has {len(train)} and "
-                f"{len(failures)} failures are searched with; identify_with; pass the sets it was made for"
+                f"{many(len(failures), 'failure is', 'failures are')} searched with; identify_with; "
+                "pass the sets it was made for"
             )
         start = Point(train.network.params)
         edited = None if self.edited is None else Point(train.network.weights({**start.mean, **self.edited}, "edited"))
@@ -138,7 +139,8 @@ class Influence:
     def __repr__(self) -> str:
         first = ", ".join(f"{i}: {self.scores[i]:.3g}" for i in np.argsort(-self.scores, kind="stable")[:5])
         harmful = int((self.scores > 0).sum())
-        return f"Influence of {len(self)} examples on {len(self.failures)} failures; {harmful} above 0; highest {first}"
+        on = f"{many(len(self), 'example')} on {many(len(self.failures), 'failure')}"
+        return f"Influence of {on}; {harmful} above 0; highest {first}"
 
     def top(self, k: int) -> np.ndarray:
         """Indices of the k most harmful, most harmful first."""
@@ -272,7 +274,9 @@ def held_out(failures: Factor, hold: float, seed: int = 0) -> tuple[Factor, Held
     """The failures an edit is shown, and a watch on the others."""
     fit, held = split(np.zeros(len(failures)), hold, seed)
     if not len(held) or not len(fit):
-        raise BadInput(f"{len(failures)} failures cannot be split to hold out {hold:.0%}; failures; pass more of them")
+        raise BadInput(
+            f"{many(len(failures), 'failure')} cannot be split to hold out {hold:.0%}; failures; pass more of them"
+        )
     return failures[fit], HeldOut(failures[held])
 
 

@@ -14,7 +14,7 @@ from amends.algorithm.sets import HELD_OUT
 from amends.algorithm.split import Split
 from amends.algorithm.verdict import CHANCE, TELLING
 from amends.data.splits import halves, some
-from amends.errors import BadInput
+from amends.errors import BadInput, many
 from amends.evaluation.agreement import better_order, beyond_guessing, far_better, fitted_anew, near_chance
 from amends.evaluation.predictions import class_targets, given, predicted, right
 from amends.evidence.factor import Factor
@@ -93,15 +93,15 @@ def _names(train: Factor) -> Iterator[str]:
 def _learned(leaked: int, failures: int) -> Iterator[str]:
     if leaked > failures / 2:
         yield (
-            f"{leaked} of the {failures} failures are training examples, label and all; failures; "
+            f"{leaked:,} of the {many(failures, 'failure')} are training examples, label and all; failures; "
             "give held-out examples that the model did not learn from"
         )
 
 
 def _some_learned(leaked: int, failures: int) -> Iterator[str]:
     if leaked:
-        are = "is a training example" if leaked == 1 else "are training examples"
-        yield f"{leaked} of the {failures} failures {are}, label and all; what was learned from cannot judge"
+        are = many(leaked, "is a training example", "are training examples")
+        yield f"of the {many(failures, 'failure')} {are}, label and all; what was learned from cannot judge"
 
 
 def _of_train(train: Factor) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _halves(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
 def _shown(split: Split) -> Iterator[str]:
     """What can be shown with so few failures."""
     number = len(np.unique(split.failures_first[split.holdout]))
-    judge = "1 failure judges" if number == 1 else f"{number} failures judge"
+    judge = many(number, "failure judges", "failures judge")
     if 0 < number < PROVABLE:
         yield (
             f"{judge}, and fewer than {PROVABLE} cannot show a repair: it will end in “cannot tell”; "
@@ -186,8 +186,9 @@ def _to_be_learned(split: Split, learning: bool | None) -> Iterator[str]:
     if learning is False:
         return
     q, g = len(split.query), len(split.guard)
-    beside = f" and {g} right examples" if g else ""
+    beside = f" and {many(g, 'right example')}" if g else ""
     yield (
-        f"{q} failures{beside} {'will' if learning else 'may'} be learned from: do not test the repaired model on them "
-        "again (failures.csv marks the failures); learn=False, --no-learn on the command line, only forgets"
+        f"{many(q, 'failure')}{beside} {'will' if learning else 'may'} be learned from: do not test the repaired "
+        "model on them again (failures.csv marks the failures); "
+        "learn=False, --no-learn on the command line, only forgets"
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from amends.algorithm.sets import Sets
 from amends.data.splits import split
-from amends.errors import BadInput
+from amends.errors import BadInput, many
 from amends.evaluation.predictions import groups, right
 from amends.evaluation.statistics import own_first
 from amends.evidence.factor import Factor
@@ -81,7 +81,7 @@ def split_of(given: dict[str, Factor], wanted: Groups, holdout: float, seed: int
     already = right(failed, failed.network.params)
     if already.all():
         raise BadInput(
-            f"the model gets all of the {_failures(len(failed))} right; failures; "
+            f"the model gets all of the {many(len(failed), 'failure')} right; failures; "
             "pass examples it gets wrong (were failures and remaining swapped?)"
         )
     wrong = np.flatnonzero(~already)
@@ -118,13 +118,9 @@ def _check(part: Split, holdout: float) -> None:
     if not len(part.query) or (holdout and not len(part.holdout)):
         at = np.concatenate([part.query, part.holdout])
         raise BadInput(
-            f"the group {part.group[at[0]]} has {_failures(len(at))}, which cannot be split into query and holdout; "
-            "group_by; choose a larger group, or join it with others"
+            f"the group {part.group[at[0]]} has {many(len(at), 'failure')}, which cannot be split into query and "
+            "holdout; group_by; choose a larger group, or join it with others"
         )
-
-
-def _failures(number: int) -> str:
-    return "1 failure" if number == 1 else f"{number} failures"
 
 
 def _groups(failed: Factor, wrong: np.ndarray, group_by: Any, seed: int) -> np.ndarray:
@@ -142,7 +138,7 @@ def _groups(failed: Factor, wrong: np.ndarray, group_by: Any, seed: int) -> np.n
     named = np.asarray(group_by, dtype=object).astype(str)
     if named.shape != (len(failed),):
         raise BadInput(
-            f"group_by has shape {list(named.shape)}; there are {_failures(len(failed))}; pass one name for each"
+            f"group_by has shape {list(named.shape)}; there are {many(len(failed), 'failure')}; pass one name for each"
         )
     return named
 
@@ -160,7 +156,8 @@ def _split_failures(
                                                    holdout, seed))  # fmt: skip
     if not len(query) or (holdout and not len(judges)):
         raise BadInput(
-            f"there is only {_failures(len(wrong))}; one searches and another judges; pass 2 or more, or holdout=0"
+            f"there is only {many(len(wrong), 'failure')}; one searches and another judges; "
+            "pass 2 or more, or holdout=0"
         )
     return query, judges
 

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from amends.cli.options import note, print_json
 from amends.config.read import Config, unmet
-from amends.errors import visible
-from amends.evaluation.words import OVER
+from amends.errors import many, visible
+from amends.evaluation.words import over
 from amends.report.markup import shortened
 from amends.report.then import Next, next_steps
 
@@ -78,7 +78,10 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
 def show_identified(frame: pd.DataFrame, out: Path, warnings: Sequence[str] = ()) -> None:
     console = _console()
     show_causes(frame, console=console)
-    console.print(f"{harmful(frame)} of {len(frame)} conflict with the failures, the first ones most.\n")
+    console.print(
+        f"{many(harmful(frame), 'training example conflicts', 'training examples conflict')} with the failures, "
+        "the first ones most.\n"
+    )
     for warning in warnings:
         console.print(f"warning: {warning}\n", markup=False)
     console.print(f"Written to {out}/. Look at report.html or causes.csv.")
@@ -140,13 +143,13 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
     reason = metrics["reason"] + ("" if metrics["reason"].endswith("?") else ".")
     console.print(Text(metrics["verdict"].capitalize(), style="bold") + Text(visible(f": {reason}")))
     h, r = metrics["holdout"], metrics["remaining"]
-    console.print(f"  fixed         {metrics['fixed']} of {h['n']} holdout failures")
+    console.print(f"  fixed         {metrics['fixed']} of {many(h['n'], 'holdout failure')}")
     if r is not None:
         now = f"accuracy on them is now {_share(r['after'])}"
         console.print(f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {now}")
     for name in ("overall", "evaluation"):
         row = metrics[name]
-        console.print(f"  {name:<12}  accuracy {row['before']:.3f} → {row['after']:.3f}, {row['n']} {OVER[name]}")
+        console.print(f"  {name:<12}  accuracy {row['before']:.3f} → {row['after']:.3f}, {over(name, row['n'])}")
     if metrics["learned"]:
         alone = metrics["controls"].get("nothing, failures learned")
         beside = f"; that alone, with nothing removed, has {_share(alone['holdout'])} on holdout" if alone else ""
@@ -244,7 +247,7 @@ def show_patch(told: Mapping[str, Any], out: Path) -> None:
     for name in ("holdout", "remaining", "overall"):
         row = judged.get(name)
         if row and row["n"]:
-            console.print(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}, {row['n']} {OVER[name]}")
+            console.print(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}, {over(name, row['n'])}")
     share = "" if told["share"] is None else f", {told['share']:.1%} of the weights"
     console.print(f"{out}: {told['bytes']:,} bytes{share}")
 

@@ -93,7 +93,7 @@ REPAIR = {
         (bool,),
     ),
     "relabel": Key(
-        "bring causes back under the label the model gives them once it has forgotten theirs", (bool,), default=False
+        "bring causes back with the label the model predicts once it has forgotten theirs", (bool,), default=False
     ),
     "top": Key("remove this many; when left out, a curve decides", (int,)),
     "fraction": Key("remove this share of train", (float,)),

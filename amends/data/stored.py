@@ -168,8 +168,8 @@ class Items:
             return self.given.data[i]
         except Exception as e:
             return BadInput(
-                f"{self.name}[{i}] cannot be read ({type(e).__name__}: {first_line(e)}); mend it, or leave it out with "
-                'amends.data.stored(..., on_error="skip")'
+                f"{self.name}[{i}] cannot be read ({type(e).__name__}: {first_line(e)}); correct it, or leave it out "
+                'with amends.data.stored(..., on_error="skip")'
             )
 
     def batch(self, rows: np.ndarray) -> tuple[Inputs, Any]:

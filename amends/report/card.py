@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from amends.errors import many
 from amends.evaluation.words import OVER
 from amends.report.charts import chosen_by
 from amends.report.outcome import sentence
@@ -17,7 +18,7 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
         "Nothing: the weights beside this card are those that were given. causes.csv ranks all of the training "
         "examples; a person may decide."
         if refused
-        else f"{metrics['removed']} training examples, by this rule: {rule}."
+        else f"{many(metrics['removed'], 'training example')}, by this rule: {rule}."
     )
     lines = [
         "---", "tags:", "- amends", *([] if refused else ["- repaired"]), "---", "",
@@ -27,8 +28,8 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
         "them. This card is about the repair alone; for the model's purpose, training and tests, see where it came "
         "from.", "",
         "## What failed", "",
-        f"{metrics['query']['n'] + holdout['n']} examples: {metrics['query']['n']} (query) were used for the search, "
-        f"{holdout['n']} (holdout) only to judge the repair.",
+        f"{many(metrics['query']['n'] + holdout['n'], 'example')}: {metrics['query']['n']:,} (query) for the search, "
+        f"{holdout['n']:,} (holdout) only to judge the repair.",
         *_groups(metrics), "",
         "## What was removed", "",
         removed,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from amends.errors import many
 from amends.report.charts import bar
 from amends.report.markup import Html, count, folded, join, number, probability, table, tag
 from amends.report.view import View
@@ -117,7 +118,7 @@ def causes(run: View, room: Room) -> Html:
     if cards[FIRST:]:
         parts.append(folded(f"{len(cards) - FIRST} more", tag("div", *cards[FIRST:], class_=style)))
     if len(cards) < len(wanted):
-        parts.append(tag("p", f"{len(wanted) - len(cards)} more do not fit into this report; "
+        parts.append(tag("p", f"{many(len(wanted) - len(cards), 'more does', 'more do')} not fit into this report; "
                               "causes.csv lists them all.", class_="note"))  # fmt: skip
     return join([*parts, listed])
 
@@ -170,4 +171,11 @@ def copies(run: View, room: Room, most: int) -> Html:
             made.append(tag("div", *told, rest, seen[0], class_=f"copies {run.looks.get('kind')}"))
     shown = room.fit(made, most)
     left = len(run.metrics["duplicates"]) - len(shown)
-    return join([*shown, tag("p", f"{left} more groups are in metrics.json.", class_="note") if left else None])
+    return join(
+        [
+            *shown,
+            tag("p", f"{many(left, 'more group is', 'more groups are')} in metrics.json.", class_="note")
+            if left
+            else None,
+        ]
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from amends.errors import many
 from amends.report import gallery, outcome
 from amends.report.markup import Html, count, join, tag
 from amends.report.page import style
@@ -52,8 +53,8 @@ def influence_html(influence: Influence) -> str:
     frame = causes_frame(influence, order)
     run = _as_run(frame, looks_of(influence, frame, influence.failures.examples), len(influence), {})
     harmful, failures = int((influence.scores > 0).sum()), len(influence.failures)
-    words = f"{count(harmful)} of {count(len(influence))} training examples conflict with the {count(failures)} "
-    return _fragment([tag("p", words + "failures; the strongest are shown.", class_="reason"), _causes(run, harmful)])
+    words = f"{count(harmful)} of {many(len(influence), 'training example')} conflict with {many(failures, 'failure')}"
+    return _fragment([tag("p", words + "; the strongest are shown.", class_="reason"), _causes(run, harmful)])
 
 
 def _as_run(frame: pd.DataFrame, seen: dict[str, Any], total: int, metrics: Mapping[str, Any]) -> View:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from amends.errors import many
 from amends.evaluation.words import OVER
 from amends.report.charts import chosen_by, curve, dumbbell, legend, scale_of_shares
 from amends.report.markup import Html, change, count, folded, join, probability, share, span, table, tag
@@ -54,10 +55,10 @@ def figures(metrics: dict[str, Any], trained: int | None) -> Html:
     rest, whole = metrics["remaining"], metrics["overall"]
     fixed = f": {count(metrics['fixed'])} fixed" if judged == "holdout" else ""
     tiles = [
-        (share(metrics[judged]["after"]), f"accuracy on {count(metrics[judged]['n'])} {judged} failures{fixed}"),
+        (share(metrics[judged]["after"]), f"accuracy on {many(metrics[judged]['n'], f'{judged} failure')}{fixed}"),
         ("not judged" if rest is None else count(metrics["newly_broken"]),
          "no remaining examples were given" if rest is None
-         else f"of {count(rest['n'])} examples that were right are newly broken"),
+         else f"of {many(rest['n'], 'example that was', 'examples that were')} right are newly broken"),
         (f"{share(whole['before'])} → {share(whole['after'])}",
          f"accuracy {OVER['overall']}, before and after"),
         (count(metrics["removed"]), f"{'' if trained is None else f'of {count(trained)} '}training examples removed"),
@@ -98,10 +99,10 @@ def before_after(metrics: dict[str, Any]) -> Html:
 def changes(metrics: dict[str, Any]) -> Html:
     """Fixed and newly broken in a sentence, and the test against the controls."""
     n, rest = metrics["holdout"]["n"], metrics["remaining"]
-    parts = [tag("b", count(metrics["fixed"])), f" of {count(n)} holdout failures are fixed"] if n else []
+    parts = [tag("b", count(metrics["fixed"])), f" of {many(n, 'holdout failure')} are fixed"] if n else []
     if rest is not None:
-        parts += ["; " if parts else "", tag("b", count(metrics["newly_broken"])),
-                  f" of {count(rest['n'])} examples that were right are newly broken"]  # fmt: skip
+        right = many(rest["n"], "example that was right", "examples that were right")
+        parts += ["; " if parts else "", tag("b", count(metrics["newly_broken"])), f" of {right} are newly broken"]
     if metrics["removed"] and metrics.get("p_value") is not None:
         parts += [". Against the stronger control, p ", _p(metrics["p_value"])]
     return tag("p", *parts, ".")

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from amends.errors import RunMismatch, first_line
+from amends.errors import RunMismatch, first_line, many
 from amends.report import gallery, outcome, settings, tables
 from amends.report.markup import Html, count, join, section, tag
 from amends.report.matrix import matrices
@@ -111,8 +111,9 @@ def _repaired(run: View, room: gallery.Room) -> list[Html]:
 
 def _identified(run: View, room: gallery.Room) -> list[Html]:
     harmful = sum(c["score"] > 0 for c in run.causes)
-    shown = f"{count(run.total)} training examples were scored; "
-    shown += f"{count(harmful)} of them conflict with the failures" if run.total == len(run.causes) else (
+    shown = f"{many(run.total, 'training example was', 'training examples were')} scored; "
+    conflicting = many(harmful, "of them conflicts", "of them conflict")
+    shown += f"{conflicting} with the failures" if run.total == len(run.causes) else (
         "the strongest are shown" if harmful else "none of those shown conflicts with the failures"
     )  # fmt: skip
     words = tag("p", shown + ". Nothing has been treated or judged yet.", class_="reason")
@@ -183,7 +184,7 @@ def _confusion(run: View) -> Html:
         "changes for the worse are hatched."
     )
     if merged:
-        words += f" {count(merged)} classes that are rarely confused are shown together as “others”."
+        words += f" {many(merged, 'class', 'classes')} that are rarely confused are shown together as “others”."
     return join([tag("p", words), shown])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from amends.errors import many
 from amends.report.markup import Html, change, count, folded, join, number, probability, share, table, tag
 from amends.report.view import View
 
@@ -46,12 +47,14 @@ def _order(name: str) -> tuple[int, str]:
 def _opened(head: tuple[str, ...], body: list[tuple[Any, ...]], caption: str, total: int, first: int = 15) -> Html:
     """The first rows open, the others folded, and a note where there are still more."""
     more = (
-        tag("p", f"{count(total - len(body))} more are in metrics.json.", class_="note") if total > len(body) else None
+        tag("p", f"{many(total - len(body), 'more is', 'more are')} in metrics.json.", class_="note")
+        if total > len(body)
+        else None
     )
     if len(body) <= first + 3:
         return join([table(head, body, caption), more])
-    rest = folded(f"{len(body) - first} more", table(head, body[first:], f"{caption}, the rest"))
-    return join([table(head, body[:first], caption), rest, more])
+    others = folded(f"{len(body) - first} more", table(head, body[first:], f"{caption}, the rest"))
+    return join([table(head, body[:first], caption), others, more])
 
 
 def calibration(run: View) -> Html:

@@ -14,6 +14,7 @@ from amends.algorithm.budget import best_of_two, seconds
 from amends.algorithm.problem import Problem
 from amends.config.read import Config
 from amends.data.inputs import Inputs, leaves
+from amends.errors import many
 from amends.evaluation.predictions import groups
 from amends.evidence.factor import Factor
 from amends.evidence.params import count
@@ -57,7 +58,8 @@ def _overlap(given: dict[str, Factor]) -> Iterator[str]:
     for name, data in given.items():
         both = int(shared(data, given["train"]).sum()) if name not in ("train", "failures") else 0
         if both:
-            yield f"{both} of the {len(data)} examples of {name} are in train too, label and all"
+            are = many(both, "is", "are")
+            yield f"of the {many(len(data), 'example')} of {name} {are} in train too, label and all"
 
 
 def _seconds(batch: Factor) -> tuple[float, float]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from amends.algorithm.curve import CAUSES
 from amends.algorithm.rounds import Plan, Round
+from amends.errors import many
 
 
 def chosen(plan: Plan, rounds: Sequence[Round]) -> str:
@@ -22,17 +23,17 @@ def _of(plan: Plan, ended: Round) -> str:
     harmful, n = int((scores > 0).sum()), len(scores)
     tried = sorted({p.removed for p in ended.points if p.by == CAUSES})
     if isinstance(plan.remove, np.ndarray):
-        said = f"the {len(plan.remove):,} examples picked by a person"
+        said = f"the {many(len(plan.remove), 'example')} picked by a person"
     elif plan.remove is not None:
-        said = f"the {plan.remove:,} highest scores, as many as were asked for"
+        said = f"the {many(plan.remove, 'highest score')}, as many as were asked for"
     elif not harmful:
         return f"none of the {n:,} training examples conflicts with the failures, so nothing was tried"
     elif not gone:
         return f"nothing, of {_numbers(tried)}: see the verdict" if tried else "nothing: see the verdict"
     else:
         return (
-            f"the {gone:,} highest scores of {n:,}: of {_numbers(tried)}, this was worth most on the failures searched "
-            f"with and the right examples that guard{_more(gone, tried, harmful)}"
+            f"the {many(gone, 'highest score')} of {n:,}: of {_numbers(tried)}, this was worth most on the failures "
+            f"searched with and the right examples that guard{_more(gone, tried, harmful)}"
         )
     return said if gone else f"nothing, though this was tried: {said}; see the verdict"
 
@@ -47,4 +48,6 @@ def _more(gone: int, tried: Sequence[int], harmful: int) -> str:
     """That there may be more to find, where the largest number was the best."""
     if gone < max(tried, default=0) or harmful <= gone:
         return ""
-    return f"; it is the largest of them, and {harmful - gone:,} more conflict with the failures"
+    return (
+        f"; it is the largest of them, and {many(harmful - gone, 'more conflicts', 'more conflict')} with the failures"
+    )

@@ -19,7 +19,7 @@ from amends.data.failures import positions, select
 from amends.data.formats import guess
 from amends.data.read import read
 from amends.data.records import Records
-from amends.errors import BadInput
+from amends.errors import BadInput, many
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
@@ -188,7 +188,7 @@ def _failures(
         at = np.flatnonzero(~fine)
     if not len(at):
         raise BadInput(
-            f"the model gets all {len(fine)} examples right, so there is nothing to repair; "
+            f"the model gets all of {many(len(fine), 'example')} right, so there is nothing to repair; "
             f"{config.where_is('evaluation')}; give examples it fails on"
         )
     failures = select(pool, at)
@@ -205,7 +205,7 @@ def _some(pool: Records, at: np.ndarray) -> Records | None:
 
 
 def _already(right: int, named: int) -> list[str]:
-    return [f"the model gets {right} of the {named} failures right already"] if right else []
+    return [f"the model gets {right:,} of the {many(named, 'failure')} right already"] if right else []
 
 
 def _right(config: Config, network: Network, name: str, data: Records) -> np.ndarray:

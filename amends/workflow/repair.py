@@ -21,7 +21,7 @@ from amends.algorithm.sets import evaluation
 from amends.algorithm.split import Split
 from amends.config.decisions import REMOVE
 from amends.evaluation.statistics import by_label, harmed
-from amends.evaluation.words import OVER
+from amends.evaluation.words import OVER, over
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.evidence.prepare import entry, needed, prepare
@@ -114,13 +114,13 @@ class Repair:
     def __repr__(self) -> str:
         m = self.metrics
         lines = [f"{m['verdict']}: {m['reason']}"]
-        for name, over in OVER.items():
+        for name in OVER:
             row = m[name]
             if row is None or not row["n"]:
                 continue
             low, high = m["intervals"].get(name, (None, None))
             span = " " * 16 if low is None else f"[{low:.3f}, {high:.3f}]"
-            lines.append(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}  {span}  {row['n']} {over}")
+            lines.append(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}  {span}  {over(name, row['n'])}")
         counts = f"fixed {m['fixed']}, newly broken {m['newly_broken']}"
         lines.append(f"  {counts}, removed {m['removed']} of {len(self.influence)}")
         for name, row in m["controls"].items():

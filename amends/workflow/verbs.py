@@ -14,7 +14,7 @@ from amends.algorithm.budget import announce_search
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, Search
 from amends.config.decisions import GONE, NEW, RELABEL, decided, words
-from amends.errors import BadInput
+from amends.errors import BadInput, many
 from amends.evidence.prepare import entry
 from amends.progress import Progress
 from amends.runs.claim import claimed, unfinished
@@ -123,7 +123,7 @@ def _follow(
             _store(stage, problem, job, folder, len(rounds))
     result = concluded(problem, rounds, job.loaded.model)
     earlier = Run.open(folder).causes()
-    rule = RULE if picked is None else f"{len(picked)} examples picked by a person"
+    rule = RULE if picked is None else f"{many(len(picked), 'example')} picked by a person"
     origin = replace(origin_of(job, folder.name), rule=_rule(job, rule))
     kept = earlier if whole or bool((earlier["decision"] != "").any()) else None
     add_to_run(folder, lambda made: write_repair(result, origin, made, kept, searched=True), drop=round_files(folder))

@@ -10,6 +10,7 @@ import numpy as np
 from amends.algorithm.curve import NOTHING
 from amends.algorithm.split import Split
 from amends.algorithm.verdict import ENOUGH, TELLING
+from amends.errors import many
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
 
@@ -38,12 +39,13 @@ def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], judged_on: str) -> l
 def _not_failures(split: Split, given: Mapping[str, Factor]) -> Iterator[str]:
     known, n = len(split.already), len(split.group)
     if known:
-        are = "1 is" if known == 1 else f"{known} are"
-        yield f"of the {n} failures {are} right already, and neither searched with nor counted as fixed; drop them"
+        are = many(known, "is", "are")
+        failures = many(n, "failure")
+        yield f"of the {failures} {are} right already, and neither searched with nor counted as fixed; drop them"
     others = int((~right(given["unnamed"], given["unnamed"].network.params)).sum()) if "unnamed" in given else 0
     if others:
         yield (
-            f"{others} more of the evaluation set {'is' if others == 1 else 'are'} wrong and not named as failures; "
+            f"of the evaluation set {many(others, 'more is', 'more are')} wrong and not named as failures; "
             "of the numbers only evaluation counts them"
         )
 
@@ -52,7 +54,7 @@ def _copied(split: Split) -> Iterator[str]:
     at = np.concatenate([split.query, split.holdout])
     copies = len(at) - len(np.unique(split.failures_first[at]))
     if copies:
-        are = "1 is a copy of another" if copies == 1 else f"{copies} are copies of others"
+        are = many(copies, "is a copy of another", "are copies of others")
         yield f"of the {len(at)} failures {are}, or nearly, and copies count once in tests and intervals; give others"
 
 
@@ -60,8 +62,8 @@ def _too_few(metrics: Mapping[str, Any]) -> Iterator[str]:
     for name, what in (("holdout", "failure"), ("remaining", "right example")):
         number = metrics["witnesses"].get(name, TELLING)
         if number < TELLING:
-            judge = f"{what} judges" if number == 1 else f"{what}s judge"
-            yield f"only {number} {judge} the repair, too few to be sure; give {2 * TELLING} or more"
+            judge = many(number, f"{what} judges", f"{what}s judge")
+            yield f"only {judge} the repair, too few to be sure; give {2 * TELLING} or more"
 
 
 def suspect_labels(suspects: np.ndarray, split: Split, failed: Factor, where: str = "metrics['suspects']") -> list[str]:
@@ -70,7 +72,8 @@ def suspect_labels(suspects: np.ndarray, split: Split, failed: Factor, where: st
         return []
     names = failed.examples.names()
     known = "" if names is None else f" ({names[suspects[0]]})"
+    seem = many(len(suspects), "seems", "seem")
     return [
-        f"{len(suspects)} of the {len(split.query)} failures searched with seem to have a wrong label themselves, "
+        f"of the {many(len(split.query), 'failure')} searched with {seem} to have a wrong label, "
         f"failures[{suspects[0]}]{known} for one; {where} lists them; correct or drop them, and look at the others too"
     ]

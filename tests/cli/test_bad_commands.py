@@ -154,7 +154,7 @@ CASES = {
     "NaN in an input": (arrays("train.npz", x=nan), REPAIR, 2, "NaN or infinity"),
     "a label out of range": (arrays("train.npz", y=lambda y: y + 5), REPAIR, 2, "but the model has 10 outputs"),
     "inputs of another shape": (arrays("train.npz", x=lambda x: x[:, :50]), REPAIR, 2, "the model cannot take"),
-    "nothing wrong": (arrays("evaluation.npz", x=lambda x: x[77:], y=lambda y: y[77:]), REPAIR, 2, "gets all 423"),
+    "nothing wrong": (arrays("evaluation.npz", x=lambda x: x[77:], y=lambda y: y[77:]), REPAIR, 2, "gets all of 423"),
     "one failure": (arrays("evaluation.npz", x=lambda x: x[76:], y=lambda y: y[76:]), REPAIR, 2, "1 failure"),
     "indices without a set": (more('[failures]\nindices = [1]\n[evaluation]\n'), REPAIR, 2, "amends.toml"),
     "ids and a path": (more('[failures]\nids = "a.csv"\npath = "b"\n'), REPAIR, 2, "both path and ids"),

@@ -60,7 +60,7 @@ def test_the_whole_evaluation_set_is_told_whatever_was_named(tmp_path, monkeypat
     assert m["evaluation"]["n"] == 500
     assert m["evaluation"]["before"] == pytest.approx(423 / 500)
     assert m["overall"]["before"] > 0.95
-    assert any(w.startswith("67 more of the evaluation set are wrong and not named") for w in m["warnings"])
+    assert any(w.startswith("of the evaluation set 67 more are wrong and not named") for w in m["warnings"])
 
 
 def test_all_that_was_given_is_the_evaluation_set(planted, result):

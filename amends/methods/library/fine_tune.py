@@ -25,7 +25,7 @@ def fine_tune(
     seed: int = 0,
 ) -> Method:
     """Goes on training on what is kept; with `learn`, on the query failures as well. With `relabel` the
-    causes then come back under the label the model gives them by then, and it trains as long again.
+    causes then come back with the label the model predicts for them now, and it trains as long again.
 
     With `kept=False` on the failures alone, held near the start by `pull` (½ pull ‖θ − θ̂‖², the
     locality constraint of Zhu et al. 2020 as its Lagrangian)."""
