@@ -65,9 +65,10 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     labelled(axes[1], "b. failures of each class", "true class", "test images")
     curves(axes[2], rows, "damaged")
     axes[2].set_xlim(0, about.sizes[-1])
+    axes[2].set_ylim(0, 1.05)
     labelled(axes[2], "c. wrong labels among the first k", "k, most harmful first", "share of the first k")
     legend(figure, axes[2])
-    columns: dict[str, Column] = {"average precision": ("average precision", 0), "seconds": ("seconds", 0)}
+    columns: dict[str, Column] = {"average precision": ("average precision", 0)}
     columns |= {f"wrong labels of the first {k}": ("damaged", k) for k in about.sizes}
     made = [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
     stored = plan.folder / f"seed_{rows[0].seed}.npz"

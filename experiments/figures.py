@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.protocol import REFERENCES
 from experiments.running import Row
 
 STYLE = {  # what a method is called, and its colour
@@ -45,16 +46,18 @@ def methods_of(rows: list[Row], measure: str) -> list[str]:
 
 
 def curves(ax: Any, rows: list[Row], measure: str, marker: str = "") -> None:
-    """A line for each method, with a band of a standard deviation to either side where there are several seeds."""
+    """A line for each method, with a band of a standard deviation to either side where there are several seeds; never
+    beyond what a share can be. References are levels."""
     for method in methods_of(rows, measure):
         k, mean, deviation = over_seeds(rows, method, measure)
-        if len(k) < 2:
+        if len(k) < 2 or method in REFERENCES:
             continue
         name, colour = style(method)
         dashes = ":" if method in ("random", "oracle") else "-"
         ax.plot(k, mean, dashes, color=colour, label=name, marker=marker, markersize=4, linewidth=1.6)
         if method in STYLE:
-            ax.fill_between(k, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
+            low, high = (np.clip(mean + side * deviation, 0, 1) for side in (-1, 1))
+            ax.fill_between(k, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def level(ax: Any, rows: list[Row], method: str, measure: str, label: str, dashes: str = "--") -> None:

@@ -16,6 +16,8 @@ import numpy as np
 from experiments.protocol import Case, fine_tuned, flipped_labels
 from experiments.rankings import chosen, first
 from experiments.running import Found, Plan, Row, Rows, main
+from experiments.tables import Column
+from experiments.tables import saved as table
 
 CAUSES, SHARE = "ewc", 0.15
 PULLS = (0.0, 100.0, 1e3, 1e4, 1e5)
@@ -66,7 +68,8 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     labelled(axes[0], f"Trained further on, {plan.on}", "accuracy on failures never shown", "accuracy on what worked")
     axes[0].legend(fontsize=9)
     axes[0].margins(x=0.15, y=0.1)
-    return [saved(figure, plan.folder / "figure.png")]
+    columns: dict[str, Column] = {f"{m}, p = {p:g}": (m, p) for m in ("holdout", "remaining") for p in PULLS}
+    return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
 
 
 if __name__ == "__main__":

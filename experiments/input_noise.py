@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.protocol import NOTHING, REFERENCE, Case, Damaged, Start, after, outputs, trained
+from experiments.protocol import AGAIN, NOTHING, REFERENCE, Case, Damaged, Start, after, outputs, trained
 from experiments.rankings import chosen, found, ranked
 from experiments.running import Found, Plan, Row, Rows
 from experiments.tables import Column
 from experiments.tables import saved as table
 
 SHOWN = 16
-AGAIN = "trained again without them"
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows, damage: Callable[[Start], Damaged]) -> None:
@@ -77,6 +76,18 @@ def without(case: Case) -> dict[str, float]:
     return case.accuracies(trained(clean, data.start.seed)[0])
 
 
+def with_all(rows: list[Row]) -> list[Row]:
+    """Beside the parts of the test set, all of it; `remaining` stands there for every image the network got right."""
+    sizes = {(r.seed, r.measure.removeprefix("size of ")): r.value for r in rows if r.measure.startswith("size of ")}
+    found = {(r.seed, r.method, r.k, r.measure): r.value for r in rows}
+    made = []
+    for seed, method, k in dict.fromkeys((r.seed, r.method, r.k) for r in rows if r.measure == "holdout"):
+        of = {part: found[seed, method, k, part] for part in ("query", "holdout", "other", "remaining")}
+        right = sum(of[part] * sizes[seed, part] for part in of) + of["remaining"] * sizes[seed, "guard"]
+        made.append(Row(seed, method, k, "all test images", right / sum(sizes[seed, part] for part in (*of, "guard"))))
+    return [*rows, *made]
+
+
 def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
     """Rows i to iv of the figure, and the most harmful examples."""
     from experiments.figures import axes_of, curves, images, labelled, legend, level, saved, style
@@ -95,14 +106,14 @@ def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
         curves(ax, rows, measure, marker="o")
         level(ax, rows, REFERENCE, measure, "every damaged one removed")
         level(ax, rows, NOTHING, measure, "nothing removed", ":")
+        level(ax, rows, AGAIN, measure, "trained again without them", "-.")
         labelled(ax, title, "causes removed, then fine-tuned", "accuracy")
     legend(figure, *axes[1:])
     most = sizes[-1]
-    columns: dict[str, Column] = {"average precision": ("average precision", 0), "seconds": ("seconds", 0)}
-    columns |= {f"damaged of the first {k}": ("damaged", k) for k in sizes}
+    columns: dict[str, Column] = {f"damaged of the first {k}": ("damaged", k) for k in sizes}
     columns |= {f"of the noisy classes, first {most}": ("of the noisy classes", most)}
-    columns |= {f"{m}, {k} removed": (m, k) for m in ("query", "holdout", "remaining") for k in sizes}
-    made = [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
+    columns |= {f"{m}, {k} removed": (m, k) for m in ("holdout", "remaining", "all test images") for k in sizes}
+    made = [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", with_all(rows), columns)]
     shown = [name for name in ("ewc_as_printed", "ewc", "default") if f"{name}, most" in stored]
     if shown:
         figure, axes = axes_of(4.6 * len(shown), 2.2, len(shown))

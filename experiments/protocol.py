@@ -28,7 +28,8 @@ from experiments.sets import SETS, SHARE, DataSet
 
 Pair = tuple[Tensor, Tensor]
 VICTIMS = 3
-NOTHING, REFERENCE = "nothing removed", "every damaged one removed"  # beside every method
+NOTHING, REFERENCE, AGAIN = "nothing removed", "every damaged one removed", "trained again without them"
+REFERENCES = (NOTHING, REFERENCE, AGAIN)  # beside every method
 KEPT = Path(".cache/experiments")  # weights of large networks, which several experiments share
 
 

@@ -85,7 +85,7 @@ def test_forgetting_and_learning(reproduced, capsys):
     assert alone[0] < alone[1e5]
     assert rows["failures", "holdout"][0] > rows["D∖C", "holdout"][0] > rows["nothing removed", "holdout"][0]
     assert rows["D∖C and failures", "remaining"][0] > alone[0]
-    assert drawn(figures) == {"figure.png"}
+    assert drawn(figures) == {"figure.png", "table.md"}
 
 
 def test_seconds(reproduced, capsys):
