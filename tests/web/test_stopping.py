@@ -38,12 +38,12 @@ def looked_at(draw, truth, how):
     "spot checks alone", "along the ranking as well", "where the last one was to be removed, at two more of those",
     "leaving some open",
 ])  # fmt: skip
-@pytest.mark.parametrize("share", [0.03, 0.3, 0.78, 0.97])
+@pytest.mark.parametrize("share", [0.03, 0.78, 0.97])
 def test_the_interval_covers_the_truth_however_one_looks(how, share):
-    """At least 95 %, but for the chance of 600 draws (three standard errors). The truth is fixed, the order random;
+    """At least 95 %, but for the chance of 300 draws (three standard errors). The truth is fixed, the order random;
     which others are looked at may depend on all that was seen."""
     draw = np.random.default_rng([len(how), int(100 * share)])
-    hits, width, tried = 0, [], 600
+    hits, width, tried = 0, [], 300
     for _ in range(tried):
         truth = draw.permutation(np.arange(200) < round(200 * share))
         states = looked_at(draw, truth, how)
