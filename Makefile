@@ -35,8 +35,7 @@ mutants: .venv/dev.installed
 web:
 	cd web && npm ci --silent && npm run --silent build
 
-# The page built again, to the byte, and whole journeys through it in a browser, pictures of it in docs/images/ included;
-# some minutes.
+# The page built again, to the byte, and whole journeys through it in a browser; some minutes.
 web-check: .venv/dev.installed chromium web
 	git diff --exit-code --stat -- amends/web/static && test -z "$$(git status --porcelain amends/web/static)"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/web/whole.py

@@ -31,9 +31,6 @@ SHOWN = 200  # lines of what a job said
 READ = 200_000  # bytes of it
 
 
-CHILDREN: dict[Path, subprocess.Popen[bytes]] = {}  # of this process, also when their review is closed
-
-
 class Busy(BadInput):
     """A job is running already."""
 
@@ -45,6 +42,7 @@ class Jobs:
         self.table, self.run, self.trust = table, run, trust
         self.home = run / FOLDER / "jobs"
         self.home.mkdir(parents=True, exist_ok=True)
+        self.children: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self, kind: str, person: str = "", learn: bool | None = None) -> dict[str, Any]:
         """Begins `amends treat` or `amends curve`. The run itself stays as it is: a repair is a folder of its own."""
@@ -141,15 +139,15 @@ class Jobs:
                 )  # fmt: skip
         finally:
             os.close(lock)
-        CHILDREN[self.home / str(number)] = child
+        self.children[number] = child
         return child.pid
 
     def _alive(self, number: int) -> bool:
         import fcntl
 
-        child = CHILDREN.get(self.home / str(number))
+        child = self.children.get(number)
         if child is not None and child.poll() is not None:
-            del CHILDREN[self.home / str(number)]
+            del self.children[number]
             return False
         try:
             lock = os.open(self.home / f"{number}.lock", os.O_RDWR)

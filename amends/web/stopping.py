@@ -60,12 +60,11 @@ def interval(states: Sequence[Any], level: float = LEVEL) -> tuple[float, float,
 
 
 def at_least(n: int, m: int, k: int, tail: float) -> int:
-    """The smallest K of n for which k or more of a sample of m have a probability of `tail` at least; a tie, which
-    rounding may put on either side, counts as one."""
+    """The smallest K of n for which k or more of a sample of m have a probability above `tail`."""
     low, high = k, n - m + k
     while low < high:
         middle = (low + high) // 2
-        if _upper(n, m, middle, k) >= tail * (1 - 1e-9):
+        if _upper(n, m, middle, k) > tail:
             high = middle
         else:
             low = middle + 1

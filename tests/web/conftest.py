@@ -57,7 +57,8 @@ def client_of(review, doors: Doors | None = None, **headers) -> TestClient:
 @contextmanager
 def reviewed(folder: Path, **how):
     """A review of a run folder, and a browser in it."""
-    with opened(folder, **how) as review, client_of(review) as client:
+    with opened(folder, **how) as review:
+        client = client_of(review)
         client.review = review
         yield client
 

@@ -141,10 +141,9 @@ def test_a_repair_goes_on_without_the_tab_and_is_accepted(review):
     assert (made["accepted"], made["note"], made["relabelled"]) == (True, "looks right", 1)
     assert f"{first}," in (folder / "repairs/1/dataset/relabelled.csv").read_text()
     assert not (folder / "metrics.json").exists()  # the run itself is as it was
-    assert serious(page.page) == []
 
 
-def test_every_view_has_its_keys_its_words_and_nothing_that_keeps_people_out(review):
+def test_every_view_says_its_keys_and_fits_into_a_telephone(review):
     page, _ = review
     for name in VIEWS:
         page.view(name)
@@ -154,7 +153,14 @@ def test_every_view_has_its_keys_its_words_and_nothing_that_keeps_people_out(rev
         assert "undo" in keys
         page.press("Escape")
         assert page.page.query_selector("dialog[open]") is None
-        assert serious(page.page) == []
         for width in (400, 1280):
             page.page.set_viewport_size({"width": width, "height": 800})
             assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_nothing_keeps_anybody_out(review):
+    """What axe calls serious; it is there once npm ci was run in web/."""
+    page, _ = review
+    for name in VIEWS:
+        page.view(name)
+        assert serious(page.page) == [], name

@@ -118,7 +118,7 @@ function Actions({ row, n, onRelabel }: { row: Cause | undefined; n: number; onR
 
 function bindings(ask: (what: Ask) => void, setOpen: (how: (open: boolean) => boolean) => void): Binding[] {
   const relabel = (): void => {
-    if (page.rows.at(page.at)) ask("relabel");
+    if (page.total) ask("relabel");
   };
   return [
     { keys: ["r"], says: "remove", run: () => page.decide("remove") },
@@ -142,7 +142,7 @@ function bindings(ask: (what: Ask) => void, setOpen: (how: (open: boolean) => bo
     { keys: ["f"], says: "the picture in full size, and back", run: () => ask("full") },
     { keys: ["/"], says: "search in text and ids", run: () => document.getElementById("search")?.focus() },
     { keys: ["g"], says: "show or hide the filters", run: () => setOpen((open) => !open) },
-    { keys: ["n"], says: "the list anew, with the decisions since", run: () => void page.reorder(page.here ?? null) },
+    { keys: ["n"], says: "the list anew, with the decisions since", run: () => void page.anew() },
   ];
 }
 
@@ -172,11 +172,11 @@ export function Causes() {
         <Actions row={row} n={last - first + 1} onRelabel={() => setAsk("relabel")} />
         <EstimateLine />
       </div>
-      {row && ask === "relabel" && (
+      {ask === "relabel" && (
         <Relabel
           classes={page.run?.classes ?? []}
-          suggested={row.suggested}
-          given={row.given}
+          suggested={row?.suggested ?? ""}
+          given={row?.given ?? ""}
           n={last - first + 1}
           onClose={close}
           onChoose={(label) => {

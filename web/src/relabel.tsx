@@ -48,7 +48,7 @@ export function Relabel({ classes, suggested, given, n, onChoose, onClose }: Pro
   return (
     <Dialog title={n > 1 ? `A new label for ${several(n, "example")}` : "A new label"} onClose={onClose}>
       <p class="note">
-        {n > 1 ? "" : `The label given is ${given}. `}
+        {n > 1 || !given ? "" : `The label given is ${given}. `}
         {suggested ? `The suggestion is ${suggested}; type to choose another.` : numbers ? "Type a number." : "Type the first letters of a class."}
       </p>
       <input

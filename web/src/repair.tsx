@@ -120,7 +120,7 @@ function Start() {
           Nothing is to be removed yet. Decide about some <a href="#/causes">causes</a>, or set a <a href="#/many">cut</a>.
         </p>
       )}
-      {counts && counts.marked > 0 && <p class="soft">{several(counts.marked, "failure")} with a wrong label of its own is left out of the search.</p>}
+      {counts && counts.marked > 0 && <p class="soft">Left out of the search, with a wrong label of their own: {several(counts.marked, "failure")}.</p>}
       {why && <p class="reason">{sentence(why)}</p>}
       <label class="choice">
         <span>Learn from the failures too</span>

@@ -1,6 +1,6 @@
 // What the page knows, and what can be done with it. Views read it with usePage and are drawn anew when it changes.
 import { useEffect, useReducer } from "preact/hooks";
-import { get, post, query, Refused, told } from "./api";
+import { get, post, Refused, told } from "./api";
 import { type Act, type Answer, newKey, Queue } from "./queue";
 import { Rows } from "./rows";
 import type { Cause, Decision, Filter, Job, Order, Run, State } from "./types";
@@ -30,7 +30,6 @@ class Page {
   at = 0;
   anchor: number | null = null;
   listening = true;
-  changes = 0; // grows with every change that lists made by the server should follow
   readonly rows = new Rows(() => this.drawn());
   private queue: Queue | null = null;
   private newest = 0;
@@ -65,6 +64,7 @@ class Page {
   // --- the start ---
 
   async open(): Promise<void> {
+    const listed = this.reorder();
     try {
       this.run = await get<Run>("api/run");
     } catch (error) {
@@ -80,7 +80,7 @@ class Page {
       moved: () => this.drawn(),
     });
     this.listen();
-    await this.reorder();
+    await listed;
     setInterval(() => void this.flushSeen(), 2000);
     addEventListener("pagehide", () => void this.flushSeen());
   }
@@ -118,10 +118,7 @@ class Page {
   private working(job: Job): void {
     const was = this.job?.number === job.number ? this.job.state : null;
     this.job = job.state === "running" ? job : null;
-    if (job.state !== "running" && was === "running") {
-      this.ended = job;
-      this.changes++;
-    }
+    if (job.state !== "running" && was === "running") this.ended = job;
     this.drawn();
   }
 
@@ -131,7 +128,6 @@ class Page {
       person: state.person, told: state.told,
     };
     this.newest = Math.max(this.newest, state.version);
-    this.changes++;
   }
 
   // --- what was done, and what came of it ---
@@ -189,6 +185,12 @@ class Page {
       this.say(told(error), true);
     }
     this.drawn();
+  }
+
+  /** The list with the decisions since; what is worth a look is weighed again. */
+  async anew(): Promise<void> {
+    if (this.order === "worth") await post<State>("api/worth", {}).catch((error) => this.say(told(error), true));
+    await this.reorder(this.here ?? null);
   }
 
   search(filter: Partial<Filter>): Promise<void> {
@@ -297,11 +299,6 @@ class Page {
 
   redo(): void {
     this.act({ path: "api/redo", body: { key: newKey() } });
-  }
-
-  /** The address of a list with the filter of now. */
-  words(): string {
-    return query({ order: this.order, ...this.filter });
   }
 }
 
