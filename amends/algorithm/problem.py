@@ -73,6 +73,16 @@ class Problem:
         theta = before[-1].after if before else self.start
         return {name: replace(f, network=replace(f.network, params=theta)) for name, f in self.given.items()}
 
+    def without(self, failures: Sequence[int], known: Identified) -> tuple[Problem, Identified]:
+        """Some failures left out of the query, and what was found with them as if it had been found without: the
+        scores stay."""
+        if len(self.parts) > 1:
+            raise BadInput("failures are left out of one search; leave out; treat one group at a time")
+        part = self.parts[0]
+        fewer = part.without(failures)
+        unseen = None if known.unseen is None else known.unseen[np.isin(part.query, fewer.query)]
+        return replace(self, parts=(fewer,)), replace(known, unseen=unseen)
+
     def search(self, before: Sequence[Round], shown: Progress, known: Identified | None = None) -> Search:
         """The first half of the next round; where its scores are `known`, nothing is computed."""
         return self.plan.search(self._from(before), self.parts[len(before)], shown, known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,6 +56,17 @@ class Split:
             return self
         query, holdout = (at[np.isin(self.group[at].astype(str), list(names))] for at in (self.query, self.holdout))
         return replace(self, query=query, holdout=holdout, other_groups=np.setdiff1d(self.holdout, holdout))
+
+    def without(self, failures: Sequence[int]) -> Split:
+        """Some of the failures no longer searched with; they judge nothing either. BadInput where one was not, or where
+        none would be left."""
+        gone = np.unique(np.asarray(failures, dtype=np.int64))
+        strange = np.setdiff1d(gone, self.query)
+        if len(strange):
+            raise BadInput(f"failure {strange[0]} was not searched with; leave out; name those whose part is query")
+        if len(gone) == len(self.query):
+            raise BadInput("no failure would be left to search with; leave out; name fewer, or make a new run")
+        return replace(self, query=self.query[~np.isin(self.query, gone)])
 
     def sets(self, given: dict[str, Factor]) -> Sets:
         """What a repair is measured on."""

@@ -50,6 +50,17 @@ def options_of(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+def numbers_in(text: str | None, option: str) -> list[int]:
+    """Whole numbers with commas between them."""
+    try:
+        found = [int(part) for part in text.split(",")] if text else []
+    except ValueError:
+        found = [-1]
+    if any(n < 0 for n in found):
+        raise click.BadParameter(f"{text!r} is not a list such as 3,17", param_hint=option)
+    return found
+
+
 def one_way(options: dict[str, Any], **others: Any) -> None:
     """What to remove is said once."""
     said = {**{k: options.get(k) for k in HOW_MANY}, **others}

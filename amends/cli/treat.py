@@ -11,6 +11,7 @@ from amends.cli.options import (
     HOW_MANY,
     TREATING,
     from_keys,
+    numbers_in,
     one_way,
     options_of,
     out_option,
@@ -26,6 +27,7 @@ from amends.cli.options import (
 @from_keys(*HOW_MANY)
 @click.option("--approved", is_flag=True, help="Remove and relabel what causes.csv says.")
 @click.option("--ids", type=click.Path(path_type=Path), help="Remove these: a CSV with a column id or index.")
+@click.option("--leave-out", help="Failures whose own label is wrong, by index and with commas: they leave the query.")
 @from_keys("solver", *TREATING)
 @trust_option
 @told
@@ -34,6 +36,7 @@ def treat(
     out: Path | None,
     approved: bool,
     ids: Path | None,
+    leave_out: str | None,
     trust: bool,
     as_json: bool,
     quiet: bool,
@@ -65,5 +68,5 @@ def treat(
         job = load_job(opened.config, options, verbose)
         if ids is not None:
             picked = positions(job.records["train"], ids, called=job.config.set("train").get("id"))
-        result = verbs.treat_into(opened, job, picked, out, not quiet)
+        result = verbs.treat_into(opened, job, picked, out, not quiet, numbers_in(leave_out, "--leave-out"))
     return finish(result.metrics, result.causes, out or run, as_json, job.config)

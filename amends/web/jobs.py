@@ -31,6 +31,9 @@ SHOWN = 200  # lines of what a job said
 READ = 200_000  # bytes of it
 
 
+CHILDREN: dict[Path, subprocess.Popen[bytes]] = {}  # of this process, also when their review is closed
+
+
 class Busy(BadInput):
     """A job is running already."""
 
@@ -42,7 +45,6 @@ class Jobs:
         self.table, self.run, self.trust = table, run, trust
         self.home = run / FOLDER / "jobs"
         self.home.mkdir(parents=True, exist_ok=True)
-        self.children: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self, kind: str, person: str = "", learn: bool | None = None) -> dict[str, Any]:
         """Begins `amends treat` or `amends curve`. The run itself stays as it is: a repair is a folder of its own."""
@@ -139,15 +141,15 @@ class Jobs:
                 )  # fmt: skip
         finally:
             os.close(lock)
-        self.children[number] = child
+        CHILDREN[self.home / str(number)] = child
         return child.pid
 
     def _alive(self, number: int) -> bool:
         import fcntl
 
-        child = self.children.get(number)
+        child = CHILDREN.get(self.home / str(number))
         if child is not None and child.poll() is not None:
-            del self.children[number]
+            del CHILDREN[self.home / str(number)]
             return False
         try:
             lock = os.open(self.home / f"{number}.lock", os.O_RDWR)

@@ -60,11 +60,12 @@ def interval(states: Sequence[Any], level: float = LEVEL) -> tuple[float, float,
 
 
 def at_least(n: int, m: int, k: int, tail: float) -> int:
-    """The smallest K of n for which k or more of a sample of m have a probability above `tail`."""
+    """The smallest K of n for which k or more of a sample of m have a probability of `tail` at least; a tie, which
+    rounding may put on either side, counts as one."""
     low, high = k, n - m + k
     while low < high:
         middle = (low + high) // 2
-        if _upper(n, m, middle, k) > tail:
+        if _upper(n, m, middle, k) >= tail * (1 - 1e-9):
             high = middle
         else:
             low = middle + 1

@@ -25,6 +25,7 @@ from amends.evidence.factor import Factor
 from amends.models import Loaded
 from amends.models.loaded import write_weights
 from amends.models.sources import code_hash
+from amends.nearness.copies import duplicates
 from amends.report.card import card
 from amends.report.page import report
 from amends.runs.manifest import write_run
@@ -94,7 +95,7 @@ def write_first_search(problem: Problem, search: Search, origin: Origin, folder:
     _table(frame, folder)
     write_table(failures_frame(given["failures"], search.part, search.suspects), folder / "failures.csv")
     seen = looks_of(search.influence, frame, given["failures"].examples, _examples(given, "remaining"))
-    _json(seen, folder / "looks.json")
+    _json(seen | {"copies": _copies(search, frame)}, folder / "looks.json")
     _toml(origin.about(IDENTIFIED, given), folder)
     _report(folder)
 
@@ -117,7 +118,7 @@ def write_repair(
     failed, remaining = result.given["failures"].examples, _examples(result.given, "remaining")
     shown = frame.loc[frame["decision"].isin(GONE)] if metrics["removed"] else frame
     seen = looks_of(first.influence, shown, failed, remaining, metrics=metrics, after=result.after)
-    _json(seen, folder / "looks.json")
+    _json(seen | {"copies": _copies(first, frame)}, folder / "looks.json")
     (folder / "repaired").mkdir()
     write = write_weights if origin.loaded is None else origin.loaded.write
     write(result.model, folder / "repaired")
@@ -126,6 +127,12 @@ def write_repair(
     _dataset(result, folder / "dataset")
     _toml(origin.about(DONE, result.given), folder)
     _report(folder)
+
+
+def _copies(search: Search, frame: pd.DataFrame) -> list[list[int]]:
+    """Near copies among the examples of a table that conflict with the failures: a person decides once for each."""
+    order = frame["index"].to_numpy()[(frame["score"] > 0).to_numpy()]
+    return duplicates(search.influence.train, order)
 
 
 def save_repair(result: Repair, folder: Any) -> Path:

@@ -66,22 +66,26 @@ def repair_into(job: Job, out: Path, progress: bool | None, picked: Picked | Non
 
 
 @entry
-def treat_into(run: Run, job: Job, picked: Picked | None, out: Path | None, progress: bool | None) -> Repair:
+def treat_into(
+    run: Run, job: Job, picked: Picked | None, out: Path | None, progress: bool | None, left_out: Sequence[int] = ()
+) -> Repair:
     """The stages after the search, with what a person picked or as many as the config says; into `out` where it is
-    given."""
+    given. Failures that are `left_out` have a wrong label of their own: they leave the query."""
     problem = _problem(job, picked, going_on=True)
+    for part in problem.parts if left_out else ():
+        part.without(left_out)  # raises before anything is written
     now = {k: v for k, v in _about(job, run.folder).items() if k != "config"}
     if out is None:
         with Run.writing(run.folder) as opened:
             if opened.done:
                 raise BadInput(f"the run is finished; {run.folder}; name a new folder with -o to treat it again")
             same_recipe(opened, now)
-            return _follow(problem, job, opened.folder, progress, picked, whole=True)
+            return _follow(problem, job, opened.folder, progress, picked, whole=True, left_out=left_out)
     with claimed(out, "treat"):
         with Run.writing(run.folder) as opened:
             same_recipe(opened, now)
             write_run(out, lambda made: _copied(opened, made))
-        return _follow(problem, job, out, progress, picked, whole=True)
+        return _follow(problem, job, out, progress, picked, whole=True, left_out=left_out)
 
 
 @entry
@@ -110,11 +114,14 @@ def _problem(job: Job, picked: Picked | None, going_on: bool) -> Problem:
 
 
 def _follow(
-    problem: Problem, job: Job, folder: Path, progress: bool | None, picked: Picked | None, whole: bool = False
-) -> Repair:
+    problem: Problem, job: Job, folder: Path, progress: bool | None, picked: Picked | None, whole: bool = False,
+    left_out: Sequence[int] = (),
+) -> Repair:  # fmt: skip
     """From the last stage the folder has to the end. The table of causes is kept whole if `whole`, or if somebody
     wrote a decision in it; otherwise only the causes are left of it."""
     done, known = read_stages(problem, folder) if occupied(folder) else ([], None)
+    if left_out and known is not None:
+        problem, known = problem.without(left_out, known)
     rounds: list[Round] = list(done)
     with Progress.shown(progress) as shown:
         for stage in stages(problem, shown, done, known):
@@ -124,7 +131,8 @@ def _follow(
     result = concluded(problem, rounds, job.loaded.model)
     earlier = Run.open(folder).causes()
     rule = RULE if picked is None else f"{many(len(picked), 'example')} picked by a person"
-    origin = replace(origin_of(job, folder.name), rule=_rule(job, rule))
+    rule = _rule(job, rule) + (f"; failures {', '.join(map(str, left_out))} left out" if left_out else "")
+    origin = replace(origin_of(job, folder.name), rule=rule)
     kept = earlier if whole or bool((earlier["decision"] != "").any()) else None
     add_to_run(folder, lambda made: write_repair(result, origin, made, kept, searched=True), drop=round_files(folder))
     return result

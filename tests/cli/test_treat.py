@@ -82,3 +82,21 @@ def test_requirements_decide_the_exit_code(identified, tmp_path, capsys):
     assert amends("treat", identified, "--top", 45, "-o", tmp_path / "b", "--require", missed, "-q") == 1
     assert "not met: holdout is" in capsys.readouterr().err
     assert (tmp_path / "b/metrics.json").exists(), "done all the same"
+
+
+def test_a_failure_whose_label_is_wrong_leaves_the_query(identified, capsys):
+    failures = pd.read_csv(identified / "failures.csv", dtype=str, keep_default_na=False)
+    query, holdout = (failures[failures["part"] == part]["index"].astype(int) for part in ("query", "holdout"))
+    for wrong, said in (
+        (str(holdout.iloc[0]), f"failure {holdout.iloc[0]} was not searched with"),
+        (",".join(map(str, query)), "no failure would be left"), ("x", "'x' is not a list such as 3,17"),
+        ("-1", "'-1' is not a list such as 3,17"),
+    ):  # fmt: skip
+        assert amends("treat", identified, "--top", 10, "--leave-out", wrong, "-q", "-o", identified / "out") == 2
+        assert said in capsys.readouterr().err
+        assert not (identified / "out").exists()
+    gone = query.iloc[:2].tolist()
+    assert amends("treat", identified, "--top", 10, "--leave-out", ",".join(map(str, gone)), "-q", "--no-learn") == 0
+    assert json.loads((identified / "metrics.json").read_text())["query"]["n"] == len(query) - 2
+    after = pd.read_csv(identified / "failures.csv", dtype=str, keep_default_na=False).set_index("index")["part"]
+    assert [after[str(i)] for i in gone] == ["", ""]

@@ -57,8 +57,7 @@ def client_of(review, doors: Doors | None = None, **headers) -> TestClient:
 @contextmanager
 def reviewed(folder: Path, **how):
     """A review of a run folder, and a browser in it."""
-    with opened(folder, **how) as review:
-        client = client_of(review)
+    with opened(folder, **how) as review, client_of(review) as client:
         client.review = review
         yield client
 

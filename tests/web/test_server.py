@@ -42,6 +42,19 @@ class Browser:
         with urllib.request.urlopen(urllib.request.Request(f"{self.base}/{path}", data, sent), timeout=60) as answer:
             return json.loads(answer.read())
 
+    def listen(self):
+        return urllib.request.urlopen(
+            urllib.request.Request(f"{self.base}/api/events", headers={"Cookie": self.cookie}), timeout=60
+        )
+
+
+def told(stream) -> dict:
+    """The next event, which is one of the state."""
+    assert stream.readline() == b"event: state\n"
+    said = json.loads(stream.readline().removeprefix(b"data: "))
+    assert stream.readline() == b"\n"
+    return said
+
 
 def test_a_page_is_served_and_what_was_decided_outlives_the_server(copy):
     folder = copy("rows")
@@ -55,7 +68,11 @@ def test_a_page_is_served_and_what_was_decided_outlives_the_server(copy):
             assert refused.value.code == 403
             assert refused.value.headers["server"] is None
             refused.value.close()
-        assert browser.ask("api/decide", {"indices": [first["index"]], "decision": "remove"})["counts"]["remove"] == 1
+        with browser.listen() as stream:
+            assert told(stream)["counts"]["remove"] == 0
+            answer = browser.ask("api/decide", {"indices": [first["index"]], "decision": "remove"})
+            assert answer["counts"]["remove"] == 1
+            assert told(stream) == {k: answer[k] for k in answer if k not in ("changed", "indices")}
         process.kill()  # no time to say goodbye
         process.wait()
     with served(folder) as (process, address):
