@@ -1,7 +1,7 @@
 """The pages of docs/ as programs: their fenced blocks, run one after the other in a folder of their own.
 
-A block is ```python, ```bash, ```toml or ```text. One that names a file (```python my_model.py) is written there;
-`exit=1` is the exit code a command ends with; `for example` says that an output differs from machine to machine.
+A block is ```python, ```bash, ```toml, ```yaml or ```text. One that names a file (```python my_model.py) is written
+there; `exit=1` is the exit code a command ends with; `for example` says that an output differs from machine to machine.
 """
 
 from __future__ import annotations
@@ -111,6 +111,22 @@ class Reader:
         import tomllib
 
         as_config(WHOLE | tomllib.loads(block.content), Path("."), block.where)
+
+    def on_yaml(self, block: Block) -> None:
+        """A workflow, whose commands amends must take."""
+        import click
+        import yaml
+
+        from amends.cli.app import cli
+
+        steps = [step for job in yaml.safe_load(block.content)["jobs"].values() for step in job["steps"]]
+        lines = [line.strip() for step in steps for line in step.get("run", "").splitlines()]
+        orders = [shlex.split(line)[1:] for line in lines if line.startswith("amends ")]
+        assert orders, "no command of amends"
+        for name, *args in orders:
+            found = cli.get_command(click.Context(cli), name)
+            assert found is not None
+            found.make_parser(click.Context(found)).parse_args(list(args))
 
     def on_csv(self, block: Block) -> None:
         Path(block.said).write_text(block.content)

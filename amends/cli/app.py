@@ -45,6 +45,7 @@ COMMANDS = {
     "patch": "Write a repair as a small file beside the model.",
     "apply": "Put a patch on the weights it was made for.",
     "revert": "Take a patch off weights it was put on.",
+    "judge": "Judge a model on your data, before and after a patch.",
     "verify": "Check every file of a run folder against its manifest.",
     "runs": "List, show, compare and remove run folders.",
     "demo": "See a real model fail, its causes found, and the model repaired; a minute and a half.",

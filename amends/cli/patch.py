@@ -27,7 +27,7 @@ def patch(run: Path, out: Path, exact: bool, weights: Path | None, trust: bool, 
     and the right examples that guarded the repair; then the verdict is made again, on what judged, with the patch as
     it is stored.
     """
-    from amends.cli.show import show_patch
+    from amends.cli.show_patches import show_patch
     from amends.errors import BadInput
     from amends.runs.disk import occupied
     from amends.runs.run import Run

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from amends.demo import Demo
 
 
-MOST_LAYERS = 20  # of a patch, in a table
-
-
 class Screen(Console):
     """A console on which words of a user's data are words: none of them moves the cursor or changes a colour."""
 
@@ -39,18 +36,18 @@ class Cells(Table):
         super().add_row(*(visible(c) if isinstance(c, str) else c for c in cells), **how)
 
 
-def _console() -> Console:
+def console_of() -> Console:
     return Screen(highlight=False, markup=False, width=None if Console().is_terminal else 100)
 
 
-def _table(title: str, *columns: str) -> Table:
+def table_of(title: str, *columns: str) -> Table:
     table = Cells(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in columns:
         table.add_column(name, justify="left" if name == columns[0] else "right")
     return table
 
 
-def _share(value: float | None) -> str:
+def share_of(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
@@ -61,7 +58,7 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
     if as_json:
         print_json({**metrics, "run": str(out), "unmet": missed})
     else:
-        console = _console()
+        console = console_of()
         show_causes(causes, console=console)
         removed = f"Removed: {metrics['chosen']}."
         console.print(f"{removed}\n")
@@ -76,7 +73,7 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
 
 
 def show_identified(frame: pd.DataFrame, out: Path, warnings: Sequence[str] = ()) -> None:
-    console = _console()
+    console = console_of()
     show_causes(frame, console=console)
     console.print(
         f"{many(harmful(frame), 'training example conflicts', 'training examples conflict')} with the failures, "
@@ -109,13 +106,13 @@ def show_causes(
     named = ["id"] if bool((causes["id"].astype(str) != causes["index"].astype(str)).any()) else []
     extra = [] if true is None else ["true"]
     columns = ("rank", "index", *named, "given", "suggested", *extra, "p(given)", "score")
-    table = _table("The training examples behind the failures", *columns)
+    table = table_of("The training examples behind the failures", *columns)
     for row in causes.head(most).to_dict("records"):
         cells = [row["rank"], row["index"], *(row[n] for n in named), _short(row["given"]), _short(row["suggested"])]
         if true is not None:
             cells.append(true[row["index"]])
         table.add_row(*map(str, cells), f"{row['p_given']:.3f}", f"{row['score']:.2f}")
-    (console or _console()).print(table)
+    (console or console_of()).print(table)
 
 
 def _short(value: Any, most: int = 24) -> str:
@@ -123,21 +120,21 @@ def _short(value: Any, most: int = 24) -> str:
 
 
 def show_curve(curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Console | None = None) -> None:
-    table = _table("How many to remove (accuracy)", "removed", "holdout", "at random", "remaining", "at random ")
+    table = table_of("How many to remove (accuracy)", "removed", "holdout", "at random", "remaining", "at random ")
     rows = {(r["by"], int(r["removed"])): r for r in curve}
     nothing = rows["nothing", 0]
-    table.add_row("0 (control)", _share(nothing["holdout"]), "", _share(nothing["remaining"]), "")
+    table.add_row("0 (control)", share_of(nothing["holdout"]), "", share_of(nothing["remaining"]), "")
     for (by, count), row in rows.items():
         if by == "causes":
             control = rows.get(("random", count), {})  # a large model has one at the number chosen alone
             mark = " ←" if count == chosen else ""
-            pairs = [(_share(row[name]), _share(control.get(name))) for name in ("holdout", "remaining")]
+            pairs = [(share_of(row[name]), share_of(control.get(name))) for name in ("holdout", "remaining")]
             table.add_row(f"{count}{mark}", *pairs[0], *pairs[1])
-    (console or _console()).print(table)
+    (console or console_of()).print(table)
 
 
 def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> None:
-    console = console or _console()
+    console = console or console_of()
     from rich.text import Text
 
     reason = metrics["reason"] + ("" if metrics["reason"].endswith("?") else ".")
@@ -145,14 +142,14 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
     h, r = metrics["holdout"], metrics["remaining"]
     console.print(f"  fixed         {metrics['fixed']} of {many(h['n'], 'holdout failure')}")
     if r is not None:
-        now = f"accuracy on them is now {_share(r['after'])}"
+        now = f"accuracy on them is now {share_of(r['after'])}"
         console.print(f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {now}")
     for name in ("overall", "evaluation"):
         row = metrics[name]
         console.print(f"  {name:<12}  accuracy {row['before']:.3f} → {row['after']:.3f}, {over(name, row['n'])}")
     if metrics["learned"]:
         alone = metrics["controls"].get("nothing, failures learned")
-        beside = f"; that alone, with nothing removed, has {_share(alone['holdout'])} on holdout" if alone else ""
+        beside = f"; that alone, with nothing removed, has {share_of(alone['holdout'])} on holdout" if alone else ""
         console.print(f"  learned       also from the query failures and from right examples{beside}")
         console.print("                do not test the repaired model on these; failures.csv marks the failures")
     if metrics["offer"]:
@@ -162,14 +159,14 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
 
 
 def show_demo(demo: Demo, out: Path) -> None:
-    console = _console()
+    console = console_of()
     metrics, causes = demo.repair.metrics, demo.repair.causes
     flipped = int((demo.given != demo.true).sum())
     console.print(
         f"A small CNN was trained on {len(demo.given):,} real digits, {flipped} of them with a wrong label. "
         f"Its accuracy on 2,000 others is {demo.accuracy:.1%}.\n"
     )
-    table = _table("Failures", "true → predicted", "number")
+    table = table_of("Failures", "true → predicted", "number")
     for pair, count in demo.pairs[:8]:
         table.add_row(pair, str(count))
     rest = sum(count for _, count in demo.pairs[8:])
@@ -192,16 +189,16 @@ def show_demo(demo: Demo, out: Path) -> None:
 
 
 def show_runs(rows: Sequence[Mapping[str, Any]]) -> None:
-    table = _table("Runs", "run", "made", "verdict", "removed", "holdout", "remaining")
+    table = table_of("Runs", "run", "made", "verdict", "removed", "holdout", "remaining")
     for row in rows:
         verdict = row["verdict"] or row["state"]
         removed = "-" if row["removed"] is None else str(row["removed"])
-        table.add_row(row["run"], row["made"], verdict, removed, _share(row["holdout"]), _share(row["remaining"]))
-    _console().print(table if rows else "No runs here.")
+        table.add_row(row["run"], row["made"], verdict, removed, share_of(row["holdout"]), share_of(row["remaining"]))
+    console_of().print(table if rows else "No runs here.")
 
 
 def show_settings(about: Mapping[str, Any]) -> None:
-    console, run = _console(), about["run"]
+    console, run = console_of(), about["run"]
     console.print(
         f"{run['name']}: made {run['made']} with amends {run['amends']}, torch {run['torch']}, {run['device']}"
     )
@@ -213,8 +210,8 @@ def show_settings(about: Mapping[str, Any]) -> None:
 
 
 def show_diff(difference: Mapping[str, Any], one: Path, other: Path) -> None:
-    console = _console()
-    table = _table("What differs", "", str(one), str(other))
+    console = console_of()
+    table = table_of("What differs", "", str(one), str(other))
     for part in ("settings", "results"):
         for key, (a, b) in difference.get(part, {}).items():
             table.add_row(key, *(_measured(v) for v in (a, b)))
@@ -226,38 +223,16 @@ def show_diff(difference: Mapping[str, Any], one: Path, other: Path) -> None:
 
 def _measured(value: Any) -> str:
     if isinstance(value, dict) and "after" in value:
-        return f"{_share(value['before'])} → {_share(value['after'])}"
+        return f"{share_of(value['before'])} → {share_of(value['after'])}"
     return "-" if value is None else _short(value)
 
 
-def show_patch(told: Mapping[str, Any], out: Path) -> None:
-    """The size of a patch, what it moves, and the verdict with it."""
-    console, judged = _console(), told["judged"]
-    table = _table("The layers it moves", "layer", "as", "weights", "changed", "how far")
-    for row in told["layers"][:MOST_LAYERS]:
-        kind = row["kind"] if row["rank"] is None else f"rank {row['rank']}"
-        table.add_row(row["name"], kind, f"{row['weights']:,}", f"{row['changed']:.0%}", f"{row['moved']:.1%}")
-    console.print(table)
-    left = len(told["layers"]) - MOST_LAYERS
-    if left > 0:
-        console.print(f"and {left} more")
-    if "why" in told:
-        console.print(f"It is exact: {told['why']}.")
-    console.print(f"{judged['verdict'].capitalize()}, with the patch as it is stored:")
-    for name in ("holdout", "remaining", "overall"):
-        row = judged.get(name)
-        if row and row["n"]:
-            console.print(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}, {over(name, row['n'])}")
-    share = "" if told["share"] is None else f", {told['share']:.1%} of the weights"
-    console.print(f"{out}: {told['bytes']:,} bytes{share}")
-
-
 def show_check(checked: Mapping[str, Any]) -> None:
-    console = _console()
+    console = console_of()
     for key in ("model", "likelihood", "device"):
         console.print(f"{key:<12} {checked[key]}")
     console.print(f"{'parameters':<12} {checked['parameters']:,}, of which {checked['trainable']:,} are trainable")
-    table = _table("", "set", "examples", "inputs", "targets")
+    table = table_of("", "set", "examples", "inputs", "targets")
     for name, row in checked["sets"].items():
         table.add_row(name, f"{row['n']:,}", row["inputs"], row["targets"])
     console.print(table, "")

@@ -110,6 +110,13 @@ class Patch:
 
         return changed(model, lambda state: without(state, self, [as_patch(p) for p in later], "model"))
 
+    def is_on(self, given: State, where: str) -> bool:
+        """Whether the weights have the patch on them."""
+        known = self.bases[0].before
+        fit = fitted(given, known, self.tied, where)
+        found = {name: digest(widened(value, known[name])) for name, value in fit.state.items()}
+        return any(found == base.end for base in self.bases)
+
     def put_on(self, given: State, where: str) -> dict[str, Tensor]:
         """The tensors that move, by the names given, after the patch."""
         state, names, base = self._known(given, where, after=False)

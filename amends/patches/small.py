@@ -22,6 +22,7 @@ BY_HEART = 2.5  # times that may go of what the repair learned from: it goes fir
 BEYOND = 2.0  # times as far from the repaired weights, it may cost as much more: what judges is not what guards
 PRICES = 40  # of a byte, each half of the one before
 ENOUGH = 0.02  # of the bytes of the weights: below that nothing is fitted to save more
+FEW = 4096  # bytes, and below that neither: as much are names and hashes
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ class Small:
     def __call__(self) -> dict[str, Move | None] | None:
         """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds."""
         plain = self._first(self._levels(self._choices), lambda moves: moves)
-        if plain is not None and plain[0] <= ENOUGH * self._bytes:
+        if plain is not None and plain[0] <= max(FEW, ENOUGH * self._bytes):
             return plain[1]
         free = {k: [c for c in those if can_be_fitted(c.move, self.start[k])] for k, those in self._choices.items()}
         less = [level for level in self._levels(free) if plain is None or level[0] < plain[0]]

@@ -106,10 +106,10 @@ class Job:
 def open_job(config: Config) -> Job:
     """Loads what the config names; where failures are not named, runs the model to find them."""
     loaded = model_of(config)
-    network = network_of(loaded.model, _likelihood(config, loaded), config.repair("device"))
-    train = _read(config, "train", loaded)
-    held = {n: _read(config, n, loaded, train) for n in ("evaluation", "remaining") if "path" in config[n]}
-    keep = {f"keep.{n}": _read(config, f"keep.{n}", loaded, train) for n in config.keep}
+    network = network_of(loaded.model, likelihood_of(config, loaded), config.repair("device"))
+    train = read_set(config, "train", loaded)
+    held = {n: read_set(config, n, loaded, train) for n in ("evaluation", "remaining") if "path" in config[n]}
+    keep = {f"keep.{n}": read_set(config, f"keep.{n}", loaded, train) for n in config.keep}
     found, notes = _failures(config, network, loaded, train, held)
     records = {"train": train, **found, **keep}
     records = {name: data for name, data in records.items() if data is not None}
@@ -140,7 +140,7 @@ def train_of(config: Config) -> tuple[Path, dict[str, Any]]:
     return _arguments(config, "train", model_of(config), ())
 
 
-def _read(config: Config, table: str, loaded: Loaded, train: Records | None = None) -> Records:
+def read_set(config: Config, table: str, loaded: Loaded, train: Records | None = None) -> Records:
     """One set; its classes are those it names, the model's, or those of train, and so are the columns of a table."""
     path, keys = _arguments(config, table, loaded, () if train is None else train.classes)
     columns = () if train is None or {"features", "image", "text", "transform"} & set(keys) else train.features
@@ -171,7 +171,7 @@ def _failures(
     named, pool, rest = config["failures"], held.get("evaluation"), held.get("remaining")
     fine = np.zeros(0, dtype=bool) if pool is None else _right(config, network, "evaluation", pool)
     if "path" in named:
-        failures = _read(config, "failures", loaded, train)
+        failures = read_set(config, "failures", loaded, train)
         said = _already(int(_right(config, network, "failures", failures).sum()), len(failures))
         if pool is None:
             return {"failures": failures, "remaining": rest}, said
@@ -215,7 +215,7 @@ def _right(config: Config, network: Network, name: str, data: Records) -> np.nda
         return right(given, network.params)
 
 
-def _likelihood(config: Config, loaded: Loaded) -> Any:
+def likelihood_of(config: Config, loaded: Loaded) -> Any:
     """As [likelihood] says; what the model implies where it says nothing."""
     keys = dict(config["likelihood"])
     if not keys:

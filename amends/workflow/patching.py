@@ -18,6 +18,7 @@ from amends.algorithm.verdict import NOT
 from amends.config.read import Config
 from amends.data.hashes import weights_hash
 from amends.errors import BadInput, RunMismatch
+from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.prepare import entry, network_of
 from amends.models import Loaded, load
@@ -61,7 +62,7 @@ def patch_of_repair(result: Repair, exact: bool = False) -> Patch:
     train = result.given["train"]
     ids = train.examples.names()
     named = {int(i): int(i) if ids is None else str(ids[i]) for i in result.removed.tolist()}
-    about = _made(result.metrics, "repair", train.network) | {
+    about = _made(result.metrics, "repair", train.network, train) | {
         "removed": [named[i] for i in named if i not in result.new_labels],
         "relabelled": {str(named[i]): label_text(new) for i, new in result.new_labels.items()},
     }
@@ -75,8 +76,8 @@ def repaired_by(run: Run) -> tuple[Repaired, Loaded]:
     _same(run, job)
     options = replace(job.options, remove=None, anyway=True)
     split, network = Problem.of(job.given, options).repaired(), job.given["train"].network
-    after = network.weights(_repaired(run, job.config).model, str(run.folder / "repaired"))
-    about = about_run(run, network)
+    after = network.weights(repaired_model(run, job.config).model, str(run.folder / "repaired"))
+    about = about_run(run, network, job.given["train"])
     return Repaired(job.given, split, after, run.metrics, options.floor, options.least, about), job.loaded
 
 
@@ -86,7 +87,7 @@ def _same(run: Run, job: Job) -> None:
     same_recipe(run, {"model": now["model"], "data": now["data"], "run": run.about["run"]})
 
 
-def _repaired(run: Run, config: Config) -> Loaded:
+def repaired_model(run: Run, config: Config) -> Loaded:
     """The repaired model, built as the config says."""
     model, made = config["model"], (run.folder / "repaired").resolve()
     own = {"adapter": made} if "adapter" in model else {"huggingface": made} if "huggingface" in model else {}
@@ -101,7 +102,7 @@ def _exact(run: Run) -> Patch:
     network = network_of(loaded.model, loaded.likelihood, None)
     if weights_hash(network.module.state_dict()) != run.about["model"]["sha256"]:
         raise _other(run)
-    after = network.weights(_repaired(run, run.config).model, str(run.folder / "repaired"))
+    after = network.weights(repaired_model(run, run.config).model, str(run.folder / "repaired"))
     return _stored(exact_patch(network, after, run.metrics, about_run(run, network)), loaded)
 
 
@@ -139,10 +140,13 @@ def _stored(patch: Patch, loaded: Loaded) -> Patch:
     return replace(patch, stored=stored)
 
 
-def about_run(run: Run, network: Network | None = None) -> dict[str, Any]:
+def about_run(run: Run, network: Network | None = None, train: Factor | None = None) -> dict[str, Any]:
     """Where a patch comes from."""
     ids = {name: run.dataset(name) for name in ("removed", "relabelled")}
-    about = _made(run.metrics, run.name, network)
+    about = _made(run.metrics, run.name, network, train)
+    classes = run.looks.get("classes")
+    if classes and "classes" not in about:
+        about["classes"] = list(classes)
     recipe = {name: run.about[name] for name in RECIPE if name in run.about}
     return about | {
         "rule": run.about["run"].get("rule", ""), "model": run.about["model"]["sha256"], "recipe": recipe,
@@ -151,10 +155,15 @@ def about_run(run: Run, network: Network | None = None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _made(metrics: Mapping[str, Any], name: str, network: Network | None) -> dict[str, Any]:
+def _made(
+    metrics: Mapping[str, Any], name: str, network: Network | None, train: Factor | None = None
+) -> dict[str, Any]:
     versions = {"amends": __version__, "torch": torch.__version__, "numpy": np.__version__,
                 "python": platform.python_version()}  # fmt: skip
     made = {"name": name, "made": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions}
+    if train is not None:
+        names = {"classes": list(train.examples.classes), "features": list(train.examples.features)}
+        made |= {name: values for name, values in names.items() if values}
     if network is not None:
         made["bytes"] = sum(v.numel() * v.element_size() for v in tensors(network.module).values())
     return made | about_repair(metrics)

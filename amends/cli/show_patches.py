@@ -1,0 +1,65 @@
+"""What a patch moves, and what came of it, as tables on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from amends.cli.show import console_of, share_of, table_of
+from amends.evaluation.words import over
+
+MOST = 20  # rows of a table
+
+
+def show_patch(told: Mapping[str, Any], out: Path) -> None:
+    """The size of a patch, what it moves, and the verdict with it."""
+    console, judged = console_of(), told["judged"]
+    table = table_of("The layers it moves", "layer", "as", "weights", "changed", "how far")
+    for row in told["layers"][:MOST]:
+        kind = row["kind"] if row["rank"] is None else f"rank {row['rank']}"
+        table.add_row(row["name"], kind, f"{row['weights']:,}", f"{row['changed']:.0%}", f"{row['moved']:.1%}")
+    console.print(table)
+    left = len(told["layers"]) - MOST
+    if left > 0:
+        console.print(f"and {left} more")
+    if "why" in told:
+        console.print(f"It is exact: {told['why']}.")
+    console.print(f"{judged['verdict'].capitalize()}, with the patch as it is stored:")
+    for name in ("holdout", "remaining", "overall"):
+        row = judged.get(name)
+        if row and row["n"]:
+            console.print(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}, {over(name, row['n'])}")
+    share = "" if told["share"] is None else f", {told['share']:.1%} of the weights"
+    console.print(f"{out}: {told['bytes']:,} bytes{share}")
+
+
+def show_judged(told: Mapping[str, Any]) -> None:
+    """Accuracy, before and after where there is a patch, and each class."""
+    console = console_of()
+    if "before" not in told:
+        console.print(f"accuracy {_with(told['accuracy'], told['interval'])}, {told['n']:,} examples")
+    else:
+        was, now = _with(told["before"], told["interval_before"]), _with(told["accuracy"], told["interval"])
+        console.print(f"accuracy {was} → {now}, {told['n']:,} examples")
+        low, high = told["interval_change"]
+        console.print(f"change   {told['change']:+.3f} [{low:+.3f}, {high:+.3f}], p = {told['p_value']:.2g}")
+        console.print(f"fixed    {told['fixed']}")
+        console.print(f"broken   {told['broken']}")
+    rows = sorted(told["classes"].items(), key=lambda row: row[1]["after"])
+    if rows and "before" in told:
+        table = table_of("By class, the lowest first", "class", "examples", "before", "after", "fixed", "broken")
+        for name, row in rows[:MOST]:
+            cells = (share_of(row["before"]), share_of(row["after"]), str(row["fixed"]), str(row["broken"]))
+            table.add_row(name, str(row["n"]), *cells)
+    elif rows:
+        table = table_of("By class, the lowest first", "class", "examples", "accuracy")
+        for name, row in rows[:MOST]:
+            table.add_row(name, str(row["n"]), share_of(row["after"]))
+    else:
+        return
+    console.print("", table)
+
+
+def _with(value: float, interval: tuple[float, float]) -> str:
+    return f"{value:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
