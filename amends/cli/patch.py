@@ -17,9 +17,16 @@ from amends.cli.options import json_option, print_json, run_argument, target_opt
     "--weights", type=click.Path(path_type=Path),
     help="The weights RUN began with, for a run that was made in Python; the patch is exact then.",
 )  # fmt: skip
+@click.option(
+    "--beside", type=click.Path(path_type=Path), multiple=True,
+    help="A patch directly below this one, or one for the same weights: judge whether this one holds without it, or "
+    "with it below, and say so in the patch. May be given several times.",
+)  # fmt: skip
 @trust_option
 @json_option
-def patch(run: Path, out: Path, exact: bool, weights: Path | None, trust: bool, as_json: bool) -> None:
+def patch(
+    run: Path, out: Path, exact: bool, weights: Path | None, beside: tuple[Path, ...], trust: bool, as_json: bool
+) -> None:
     """Write what the repair in RUN changed to OUT, a safetensors file that amends apply puts on the weights RUN began
     with, and amends revert takes off again to the bit.
 
@@ -35,12 +42,13 @@ def patch(run: Path, out: Path, exact: bool, weights: Path | None, trust: bool, 
     opened = Run.sound(run).trusting(trust)
     if occupied(out) or out.exists():
         raise BadInput(f"the target exists; {out}; choose another with -o, or remove it first")
+    from amends.patches.patch import Patch
     from amends.patches.show import described
     from amends.workflow.patching import patch_of_run
 
-    made = patch_of_run(opened, exact, weights)
+    made, others = patch_of_run(opened, exact, weights, [Patch.read(path) for path in beside])
     made.save(out)
-    told = described(made)
+    told = described(made) | {"beside": [{"path": str(p), **row} for p, row in zip(beside, others, strict=True)]}
     if as_json:
         print_json({"path": str(out), **told})
     else:

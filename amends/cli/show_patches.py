@@ -30,6 +30,9 @@ def show_patch(told: Mapping[str, Any], out: Path) -> None:
         row = judged.get(name)
         if row and row["n"]:
             console.print(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}, {over(name, row['n'])}")
+    for row in told["beside"]:
+        why = "" if row["holds"] else f": {row.get('why', 'it fixes less')}"
+        console.print(f"{'Holds' if row['holds'] else 'Does not hold'} beside {row['path']}{why}")
     share = "" if told["share"] is None else f", {told['share']:.1%} of the weights"
     console.print(f"{out}: {told['bytes']:,} bytes{share}")
 

@@ -19,6 +19,7 @@ from amends.patches.judged import Judge
 from amends.patches.names import tensors, tied
 from amends.patches.patch import Patch, State, between
 from amends.patches.small import Guards, Small, by_name_in_files
+from amends.patches.stack import ends_at, next_to, with_base
 
 REFUSED = "its report says why, and causes.csv ranks the examples for you to decide"
 POINT = 0.01  # of accuracy: what a set to keep may lose where nobody says otherwise
@@ -50,6 +51,18 @@ class Repaired:
             why = judged.get("why", "it fixes less")
             return _told(whole, f"in a smaller form it would be {judged['verdict']}, since {why}")
         return replace(small, bases=(replace(small.bases[0], judged=judged), *small.bases[1:]))
+
+    def beside(self, patch: Patch, other: Patch) -> tuple[Patch, dict[str, Any]]:
+        """Whether the repair holds without another patch below it, or with it there: judged again with these weights
+        in the place of the model as it came. Where its verdict stands, the patch may be put on them as well."""
+        state = _cpu(tensors(self.network.module))
+        before = next_to(state, patch, other)
+        after = {**before, **ends_at(patch, state, before)}
+        start, end = (in_network(s, self.network) for s in (before, after))
+        given = {name: replace(f, network=replace(f.network, params=start)) for name, f in self.given.items()}
+        judged = replace(self, given=given).judge(end)
+        told = {"name": other.about.get("name", ""), "holds": judged["verdict"] == self.metrics["verdict"], **judged}
+        return (with_base(patch, before, after, judged) if told["holds"] else patch), told
 
     @property
     def network(self) -> Network:

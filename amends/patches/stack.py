@@ -1,13 +1,17 @@
-"""Several patches on one model: put on in order, one of them taken out, and whether one depends on another."""
+"""Several patches on one model: put on in order, one of them taken out, and other weights one of them may be put on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
 from amends.errors import BadInput
-from amends.patches.patch import Patch, State
+from amends.patches.moves import forward, way_back
+from amends.patches.names import digest
+from amends.patches.patch import Base, Patch, State
 
 
 def with_all(given: State, patches: Sequence[Patch], where: str) -> dict[str, Tensor]:
@@ -35,3 +39,40 @@ def without(given: State, patch: Patch, later: Sequence[Patch], where: str) -> d
             ) from e
         state, moved = {**state, **new}, {**moved, **new}
     return moved
+
+
+def next_to(state: State, patch: Patch, other: Patch) -> dict[str, Tensor]:
+    """Weights that a patch is not made for but may be put on, from those it is made for: without the other patch where
+    that is below it, with it where it could be. BadInput where it is neither."""
+    mine = patch.bases[0].before
+    for base in other.bases:
+        if base.end == mine:
+            return {**state, **other.take_off(state, "model")}
+        if base.before == mine:
+            return {**state, **other.put_on(state, "model")}
+    raise BadInput(
+        "the other patch neither ends nor begins at the weights this one is for; --beside; give the one directly below "
+        "it, or one that is for the same weights"
+    )
+
+
+def ends_at(patch: Patch, before: State, other: State) -> dict[str, Tensor]:
+    """Where a patch leads to from other weights than its own: as far as it moved these, each tensor by itself."""
+    own = {**before, **patch.put_on(before, "model")}
+    moved = {}
+    for name, layer in patch.layers.items():
+        if layer.move is not None:
+            moved[name] = forward(other[name], layer.move, b"")
+        else:
+            far = own[name].cpu().double() - before[name].cpu().double()
+            moved[name] = (other[name].cpu().double() + far).to(other[name].dtype)
+    return moved
+
+
+def with_base(patch: Patch, before: State, after: State, judged: Mapping[str, Any]) -> Patch:
+    """The same patch, that may be put on other weights as well."""
+    first = patch.bases[0].before
+    found = {name: digest(before[name]) for name in first}
+    ways = {name: way_back(before[name], after[name], layer.move) for name, layer in patch.layers.items()}
+    base = Base(found, {name: digest(after[name]) for name in patch.layers}, ways, judged)
+    return replace(patch, bases=(*patch.bases, base))

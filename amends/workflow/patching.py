@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,27 +38,38 @@ RECIPE = ("config", "data")  # tables of run.toml that a patch carries
 
 
 @entry
-def patch_of_run(run: Run, exact: bool = False, weights: Path | None = None) -> Patch:
+def patch_of_run(
+    run: Run, exact: bool = False, weights: Path | None = None, beside: Sequence[Patch] = ()
+) -> tuple[Patch, list[dict[str, Any]]]:
     """The patch of a finished run. A small one is judged with the data that its config names. An exact one needs the
-    model alone, or `weights`: those the run began with."""
+    model alone, or `weights`: those the run began with. What is said of the patches `beside` it is whether it holds
+    without each of them, or with it below."""
     if run.metrics["verdict"] == NOT:
         raise BadInput(f"there is no patch, since nothing was repaired; {run.folder}; {REFUSED}")
-    if weights is not None:
-        return _between_files(run, weights)
+    if weights is not None and not beside:
+        return _between_files(run, weights), []
     if "config" not in run.about:
         raise BadInput(
             f"the run was made in Python, so nothing says where the model is; {run.folder}; give the weights it began "
             "with as --weights, or call result.patch() in Python"
         )
-    if exact:
-        return _exact(run)
+    if exact and not beside:
+        return _exact(run), []
     made, loaded = repaired_by(run)
-    return _stored(made.patch(), loaded)
+    return _beside(made, _stored(made.patch(exact), loaded), beside)
+
+
+def _beside(made: Repaired, patch: Patch, others: Sequence[Patch]) -> tuple[Patch, list[dict[str, Any]]]:
+    told = []
+    for other in others:
+        patch, said = made.beside(patch, other)
+        told.append(said)
+    return patch, told
 
 
 @entry
-def patch_of_repair(result: Repair, exact: bool = False) -> Patch:
-    """The patch of a repair made in Python."""
+def patch_of_repair(result: Repair, exact: bool = False, beside: Sequence[Patch] = ()) -> Patch:
+    """The patch of a repair made in Python; BadInput where it does not hold beside another."""
     train = result.given["train"]
     ids = train.examples.names()
     named = {int(i): int(i) if ids is None else str(ids[i]) for i in result.removed.tolist()}
@@ -67,7 +78,12 @@ def patch_of_repair(result: Repair, exact: bool = False) -> Patch:
         "relabelled": {str(named[i]): label_text(new) for i, new in result.new_labels.items()},
     }
     made = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept, about)
-    return made.patch(exact)
+    patch, told = _beside(made, made.patch(exact), beside)
+    for number, said in enumerate(told):
+        if not said["holds"]:
+            why = said.get("why", "it fixes less")
+            raise BadInput(f"the repair depends on the other patch: {why}; beside[{number}]; leave it out")
+    return patch
 
 
 def repaired_by(run: Run) -> tuple[Repaired, Loaded]:
