@@ -217,7 +217,8 @@ def identified(
             else:
                 scored = _by_scorer(method, train, failures)
     before = finite(log_p, "the log-likelihood", "train")
-    scores, raw = (finite(values, "the score", "train") for values in (scored.scores, scored.raw))
+    scores = finite(scored.scores, "the score", "train")
+    raw = scores if scored.raw is scored.scores else finite(scored.raw, "the score", "train")
     return Influence(scores, raw, before, train, failures, scored.start, scored.edited, scored.heard, scored.unseen)
 
 

@@ -70,8 +70,7 @@ def _large(data: Any) -> bool:
 
 def _stored(data: StoredSet, name: str) -> Records:
     x, y, rows = looked_through(data, name)
-    own = {} if len(rows) == len(data.data) else {"row": rows}
-    return Records(x, y, columns=own, where=name)
+    return Records(x, y, columns={} if rows is None else {"row": rows}, where=name)
 
 
 def _viewed(data: Views, name: str, accepts: set[str]) -> Records:

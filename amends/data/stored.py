@@ -194,35 +194,37 @@ class Items:
         return stacked([x for x, _ in items], self.name), [y for _, y in items]
 
 
-def looked_through(given: StoredSet, name: str) -> tuple[Any, Tensor, np.ndarray]:
-    """Inputs that stay where they are, their targets, and which rows they are: one pass that keeps the targets."""
+def looked_through(given: StoredSet, name: str) -> tuple[Any, Tensor, np.ndarray | None]:
+    """Inputs that stay where they are, their targets, and which rows they are where some are left out: one pass."""
     items = Items(given, name)
-    first: Inputs | None = None
-    targets, kept, broken = [], [], []
+    first, y = None, torch.zeros(0)
+    kept = np.zeros(len(items), dtype=bool)
     for start in range(0, len(items), BLOCK):
         rows = np.arange(start, min(start + BLOCK, len(items)))
         found = items.some(rows)
-        fine = [not isinstance(item, BadInput) for item in found]
         if given.on_error == SKIP:
-            broken += [(int(i), item) for i, item in zip(rows, found, strict=True) if isinstance(item, BadInput)]
+            fine = np.array([not isinstance(item, BadInput) for item in found])
             rows, found = rows[fine], [item for item in found if not isinstance(item, BadInput)]
         if not len(rows):
             continue
-        x, y = items.together(found)
+        x, targets = items.together(found)
+        targets = targets if isinstance(targets, Tensor) else torch.stack([torch.as_tensor(v) for v in targets])
         _check(x, rows, name, first if given.collate is None else None)
-        first = x if first is None else first
-        targets.append(torch.stack([torch.as_tensor(v) for v in y]) if not isinstance(y, Tensor) else y)
-        kept.append(rows)
+        if first is None:
+            first, y = x, targets.new_empty(len(items), *targets.shape[1:])
+        y[torch.as_tensor(rows)] = targets
+        kept[rows] = True
     if first is None:
         raise BadInput(f"{name} has no examples that can be read; pass at least one")
-    if broken:
-        warnings.warn(
-            f"{len(broken)} of the {len(items)} examples of {name} cannot be read and are left out, {name}"
-            f"[{broken[0][0]}] first; positions count those that are left, and the column row has your own",
-            stacklevel=8,
-        )
-    at = np.concatenate(kept)
-    return as_stored(lambda rows: items.batch(at[rows])[0], first, len(at)), torch.cat(targets), at
+    if kept.all():
+        return as_stored(lambda rows: items.batch(rows)[0], first, len(items)), y, None
+    broken, at = int((~kept).argmax()), np.flatnonzero(kept)
+    warnings.warn(
+        f"{len(items) - len(at)} of the {len(items)} examples of {name} cannot be read and are left out, "
+        f"{name}[{broken}] first; positions count those that are left, and the column row has your own",
+        stacklevel=8,
+    )
+    return as_stored(lambda rows: items.batch(at[rows])[0], first, len(at)), y[torch.as_tensor(at)], at
 
 
 def _check(x: Inputs, rows: np.ndarray, name: str, first: Inputs | None) -> None:

@@ -45,14 +45,20 @@ def added(count: int, part: Callable[[int], Named]) -> dict[str, Tensor]:
 
 def rows(bounds: list[tuple[int, int]], part: Callable[[int], Tensor]) -> Tensor:
     """part(s) of every shard, one after the other: one row for each example."""
-    if len(bounds) == 1 or world() == 1 or _derived():
+    if len(bounds) == 1 or _derived():
         found = [part(s) for s in range(len(bounds))]
         return found[0] if len(found) == 1 else torch.cat(found)
-    mine = {s: part(s) for s in range(rank(), len(bounds), world())}
-    like = _likeness({"": mine[0]} if 0 in mine else None)[""]
-    every = like.new_empty(bounds[-1][1], *like.shape[1:])
-    for s, (start, stop) in enumerate(bounds):
-        every[start:stop] = from_rank(s % world(), mine.pop(s) if s in mine else every[start:stop])
+    every = None  # written as it comes, so that there is one of it
+    for s in range(rank(), len(bounds), world()):
+        one = part(s)
+        every = one.new_empty(bounds[-1][1], *one.shape[1:]) if every is None else every
+        every[bounds[s][0] : bounds[s][1]] = one
+    if len(bounds) < world():
+        like = _likeness(None if every is None else {"": every[:1]})[""]
+        every = like.new_empty(bounds[-1][1], *like.shape[1:]) if every is None else every
+    assert every is not None
+    for s, (start, stop) in enumerate(bounds if world() > 1 else []):
+        every[start:stop] = from_rank(s % world(), every[start:stop])
     return every
 
 

@@ -42,7 +42,7 @@ class Factor:
 
     @classmethod
     def of(cls, network: Network, examples: Examples, batch: int = 256) -> Factor:
-        return cls(network, examples, torch.ones(len(examples), dtype=torch.float64), batch)
+        return cls(network, examples, torch.ones(1, dtype=torch.float64).expand(len(examples)), batch)
 
     def __len__(self) -> int:
         return len(self.examples)

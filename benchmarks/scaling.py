@@ -1,0 +1,153 @@
+"""What a row costs: identification of up to ten million rows from disk, in one process and in two.
+
+    python benchmarks/scaling.py
+
+A small network, rows of 32 numbers in a memory-mapped file, `functional` with 100 failures. Every size is measured in
+a process of its own with one thread. Memory is what is private to the process, sampled every few milliseconds; what it
+grows by between sizes, over the rows, is what a row costs. Then the same rows as a Dataset that stays on disk, and
+under torchrun in two processes, with a larger network. Files go to --folder and are removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WIDTH, CLASSES, FAILURES, BATCH = 32, 10, 100, 4096
+SMALL, LARGE = 64, 1024  # hidden units: where memory counts, and where there is something to share
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+
+
+class Private:
+    """The most private memory of this process while it is watched, in bytes."""
+
+    def __init__(self) -> None:
+        self.most, self.over = 0, threading.Event()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+
+    def now(self) -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("RssAnon")))
+
+    def _look(self) -> None:
+        while not self.over.wait(0.005):
+            self.most = max(self.most, self.now())
+
+    def __enter__(self) -> Private:
+        self.start = self.now()
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.thread.join()
+
+
+def write(folder: Path, n: int) -> None:
+    """Rows, and labels that follow from them, but for one in fifty."""
+    rng = np.random.default_rng(0)
+    plane = rng.normal(size=(WIDTH, CLASSES)).astype(np.float32)
+    x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, WIDTH))
+    y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.int64, (n,))
+    for start in range(0, n, 100_000):
+        part = rng.standard_normal((min(100_000, n - start), WIDTH), dtype=np.float32)
+        said = (part @ plane).argmax(1)
+        wrong = rng.random(len(said)) < 0.02
+        x[start : start + len(part)] = part
+        y[start : start + len(part)] = np.where(wrong, rng.integers(0, CLASSES, len(said)), said)
+
+
+def identify(folder: Path, how: str, hidden: int) -> dict[str, Any]:
+    """One identification, timed and weighed; in a process of its own."""
+    import torch
+    from torch import nn
+    from torch.utils.data import Dataset
+
+    import amends
+
+    torch.set_num_threads(1)
+    if "RANK" in os.environ:
+        torch.distributed.init_process_group("gloo")
+    x, y = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("x", "y"))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(WIDTH, hidden), nn.ReLU(), nn.Linear(hidden, CLASSES))
+    held = torch.randn(2 * FAILURES, WIDTH, generator=torch.Generator().manual_seed(1))
+    said = model(held).argmax(1)
+    failures, remaining = (held[:FAILURES], (said[:FAILURES] + 1) % CLASSES), (held[FAILURES:], said[FAILURES:])
+
+    class Rows(Dataset):
+        def __len__(self) -> int:
+            return len(x)
+
+        def __getitem__(self, i: int) -> tuple[np.ndarray, int]:
+            return np.array(x[i]), int(y[i])
+
+    train = (x, y) if how == "mapped" else amends.data.stored(Rows())
+    small = tuple(torch.from_numpy(np.array(part[:BATCH])) for part in (x, y))
+
+    def work(data: Any) -> Any:
+        method = amends.methods.functional()
+        return amends.identify(model, data, failures, remaining, method=method, batch_size=BATCH)
+
+    work(small)  # warms up
+    with Private() as memory:
+        start, spent = time.perf_counter(), time.process_time()
+        scores = work(train).scores
+        seconds, spent = time.perf_counter() - start, time.process_time() - spent
+    return {"rows": len(x), "how": how, "hidden": hidden, "seconds": seconds, "processor seconds": spent,
+            "private": memory.most - memory.start, "sha256": hashlib.sha256(scores.tobytes()).hexdigest()}  # fmt: skip
+
+
+def measured(folder: Path, how: str, hidden: int = SMALL, processes: int = 1) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--one", str(folder), how, str(hidden)]
+    if processes > 1:
+        run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+        command = [*run, *command[1:]]
+    out = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert out.returncode == 0, out.stderr
+    found = {**json.loads(out.stdout.splitlines()[-1]), "processes": processes}
+    print(json.dumps(found), flush=True)
+    return found
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    ask.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    ask.add_argument("--out", type=Path)
+    ask.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    args = ask.parse_args()
+    if args.one:
+        found = identify(Path(args.one[0]), args.one[1], int(args.one[2]))
+        if os.environ.get("RANK", "0") == "0":
+            print(json.dumps(found))
+        return
+    rows = []
+    for n in args.sizes:
+        with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+            write(Path(folder), n)
+            rows.append(measured(Path(folder), "mapped"))
+            if n <= 1_000_000:  # an item of Python at a time
+                rows.append(measured(Path(folder), "stored"))
+            if n == 1_000_000:
+                rows += [measured(Path(folder), "mapped", LARGE, processes) for processes in (1, 2)]
+        for hidden in (SMALL, LARGE):
+            same = {row["sha256"] for row in rows if (row["rows"], row["hidden"]) == (n, hidden)}
+            assert len(same) <= 1, "the scores are not the same"
+    if args.out is not None:
+        args.out.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
