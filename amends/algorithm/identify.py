@@ -188,6 +188,8 @@ def identify(
     given = prepare(model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining)
     train, failed, right = given["train"], given["failures"], given.get("remaining")
     with Progress.shown(progress) as shown:
+        for said in train.network.told:
+            shown.note(said)
         announce_search(method, train, len(failed), 0 if right is None else len(right), shown)
         return identified(train, failed, right, method, whole(seed), shown)
 

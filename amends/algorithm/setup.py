@@ -58,19 +58,24 @@ def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, wh
     """`whole` says that what is held out is all of one evaluation set, so that its accuracy is the model's own."""
     train = _some(sets["train"])
     held = {name: _some(sets[name]) for name in HELD_OUT if name in sets}
-    many = {name: len(sets[name]) for name in held}
+    counts = {name: len(sets[name]) for name in held}
     shares = {name: float(right(data, data.network.params).mean()) for name, data in held.items()}
     alone = float(right(train, train.network.params).mean())
-    seen, total = sum(len(data) for data in held.values()), sum(many.values())
+    seen, total = sum(len(data) for data in held.values()), sum(counts.values())
     rows = {
         "train": {"right": alone, "n": len(train), "of": len(sets["train"])},
-        "evaluation": {"right": sum(many[n] * shares[n] for n in held) / total, "n": seen, "of": total},
+        "evaluation": {"right": sum(counts[n] * shares[n] for n in held) / total, "n": seen, "of": total},
     }
     leaked = int(shared(sets["failures"], sets["train"]).sum())
-    alarms = [*_names(train), *_learned(leaked, many["failures"]), *_of_train(train)]
+    alarms = [*_names(train), *_learned(leaked, counts["failures"]), *_of_train(train)]
     if whole and not alarms:
-        alarms += _of_evaluation(held, many)
-    notes = [*_some_learned(leaked, many["failures"]), *_shown(split), *_to_be_learned(split, learning)]
+        alarms += _of_evaluation(held, counts)
+    notes = [
+        *train.network.told,
+        *_some_learned(leaked, counts["failures"]),
+        *_shown(split),
+        *_to_be_learned(split, learning),
+    ]
     return Setup(rows, tuple(alarms), tuple(notes))
 
 

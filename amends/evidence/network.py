@@ -33,6 +33,9 @@ def transformable() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
+HALF = (torch.float16, torch.bfloat16)  # too coarse for sums over data, and for small steps
+
+
 @contextmanager
 def hooked(hooks: Mapping[nn.Module, Callable[..., Any]]) -> Iterator[None]:
     """Inside, each of these layers calls its hook after its forward pass."""
@@ -78,7 +81,8 @@ class Network:
     """θ, x → outputs; the caller's model is never changed.
 
     `module` is a copy in eval mode: batch norm uses its running statistics, dropout is off, and
-    buffers stay. `params` are the trainable parameters, each once even if it is tied.
+    buffers stay. `params` are the trainable parameters, each once even if it is tied. A model in half precision is
+    computed in float32, and what goes back has the precision it came in, `given`.
     """
 
     module: nn.Module
@@ -87,6 +91,7 @@ class Network:
     device: torch.device
     dtype: torch.dtype
     opened: Opened | None = None  # what the caller passed
+    given: torch.dtype | None = None  # where that is another than `dtype`
 
     @classmethod
     def of(cls, model: nn.Module, likelihood: Likelihood, device: str | torch.device | None = None) -> Network:
@@ -105,11 +110,22 @@ class Network:
         except (RuntimeError, AssertionError) as e:
             to = "" if device is None else f" to device {device}"
             raise BadInput(f"the model cannot be copied{to} ({first_line(e)}); check the model and the device") from e
+        half = any(p.dtype in HALF for p in trainable.values())
+        module = module.float() if half else module
         params = {k: p.detach().clone() for k, p in module.named_parameters() if k in trainable}
         for p in module.parameters():
             p.requires_grad_(False)
             p.grad = None
-        return cls(module, params, likelihood, where, first.dtype)
+        dtype, given = (torch.float32, first.dtype) if half else (first.dtype, None)
+        return cls(module, params, likelihood, where, dtype, given=given)
+
+    @property
+    def told(self) -> list[str]:
+        """What a person should know of how it is computed."""
+        if self.given is None:
+            return []
+        name = str(self.given).removeprefix("torch.")
+        return [f"the weights are {name}: they are computed in float32 and handed back in {name}"]
 
     def outputs(self, theta: Params, x: Inputs) -> Tensor:
         x = each(x, lambda t: t.to(self.device, self.dtype if t.is_floating_point() else None))
