@@ -41,7 +41,14 @@ class Options:
     budget: str | float = "default"
     least: Mapping[str, float | None] = field(default_factory=dict)
     anyway: bool = False  # go on where the setup looks broken
+    trust: bool = False  # code that a run made elsewhere names was run
+    unsafe_pickle: bool = False  # weights were unpickled
     whole: bool = False  # failures and right examples are all of one evaluation set
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """What the user allowed that is refused otherwise."""
+        return tuple(name for name in ("anyway", "trust", "unsafe_pickle") if getattr(self, name))
 
     def __post_init__(self) -> None:
         if self.learn not in (None, True, False):

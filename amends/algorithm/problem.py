@@ -33,6 +33,7 @@ class Problem:
     parts: tuple[Split, ...]
     plan: Plan
     setup: Setup
+    allowed: tuple[str, ...] = ()  # by the user, what is refused otherwise
 
     @classmethod
     def of(cls, given: dict[str, Factor], asked: Options) -> Problem:
@@ -61,7 +62,7 @@ class Problem:
             asked.least, settings, budget,
         )  # fmt: skip
         setup = setup_of(given, split, learning, asked.whole).check(asked.anyway)
-        return cls(given, split, tuple(parts), plan, setup)
+        return cls(given, split, tuple(parts), plan, setup, asked.allowed)
 
     @property
     def start(self) -> Params:

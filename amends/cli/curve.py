@@ -26,7 +26,7 @@ def curve(run: Path, trust: bool, as_json: bool, quiet: bool, verbose: bool) -> 
             from amends.cli.loading import load_job
             from amends.workflow.verbs import curve_of
 
-            rows = curve_of(opened, load_job(opened.trusting(trust).config, {}, verbose), not quiet)
+            rows = curve_of(opened, load_job(opened.trusting(trust).config, {}, verbose, trust), not quiet)
     from amends.cli.show import show_curve
 
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ def load_job(config: Path | Config, options: dict[str, Any], verbose: bool, trus
     if isinstance(config, Path) and not trust:
         ask_for_trust_in(config)
     read = read_config(config) if isinstance(config, Path) else config
-    job = open_job(read.with_options(**options))
+    job = replace(open_job(read.with_options(**options)), trusted=trust)
     for said in job.notes:
         note(f"note: {said}")
     if verbose:

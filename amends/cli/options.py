@@ -13,10 +13,22 @@ import click
 from amends.config.keys import REPAIR, Key
 from amends.errors import visible
 
-SEARCHING = ("method", "solver", "holdout", "group_by", "group", "anyway", "budget", "seed", "device", "batch_size")
+SEARCHING = (
+    "method",
+    "solver",
+    "holdout",
+    "group_by",
+    "group",
+    "anyway",
+    "unsafe_pickle",
+    "budget",
+    "seed",
+    "device",
+    "batch_size",
+)
 TREATING = ("treat", "learn", "relabel", "floor", "broken_costs", "require")
 HOW_MANY = ("top", "fraction")
-FLAGS = ("relabel", "anyway")  # that are only ever switched on
+FLAGS = ("relabel", "anyway", "unsafe_pickle")  # that are only ever switched on
 
 
 def from_keys(*names: str) -> Callable[[Any], Any]:

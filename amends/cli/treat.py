@@ -65,7 +65,7 @@ def treat(
         from amends.workflow import verbs
 
         picked: Any = verbs.approved(opened) if approved else None
-        job = load_job(opened.config, options, verbose)
+        job = load_job(opened.config, options, verbose, trust)
         if ids is not None:
             picked = positions(job.records["train"], ids, called=job.config.set("train").get("id"))
         result = verbs.treat_into(opened, job, picked, out, not quiet, numbers_in(leave_out, "--leave-out"))

@@ -28,7 +28,7 @@ SHOWN = {
     "method": '"default"', "method_options": "{ }", "treat": '"default"', "treat_options": "{ epochs = 5 }",
     "solver": '"cg"', "learn": "false", "relabel": "false", "top": "100", "fraction": "0.05", "holdout": "0.5",
     "group_by": '"clusters"', "group": '"cat→dog"', "floor": "0.05", "broken_costs": "1.0", "budget": '"default"',
-    "least": "0.95", "anyway": "false", "seed": "0", "device": '"cuda"',
+    "least": "0.95", "anyway": "false", "unsafe_pickle": "false", "seed": "0", "device": '"cuda"',
     "batch_size": "256", "require": '"holdout>=0.5,remaining>=0.98"',
 }  # fmt: skip
 

@@ -103,6 +103,11 @@ REPAIR = {
     "floor": Key("how far accuracy on remaining may fall at most; no limit when left out", (float,)),
     "broken_costs": Key("how many fixed examples a broken one costs; 1 is overall accuracy", (float,), default=1.0),
     "anyway": Key("go on where model and data do not seem to belong together", (bool,), default=False),
+    "unsafe_pickle": Key(
+        "unpickle weights that hold more than tensors; whoever wrote the file can run any code here",
+        (bool,),
+        default=False,
+    ),
     "budget": Key(
         "how much the default may cost; a smaller one leaves out members, sizes and refits",
         choices=BUDGETS,

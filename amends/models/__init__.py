@@ -28,6 +28,7 @@ def load(
     task: str | None = None,
     adapter: str | Path | None = None,
     folder: str | Path = Path("."),
+    unsafe_pickle: bool = False,
 ) -> Loaded:
     """A model from the user's own function or from a Hugging Face directory, with or without an adapter.
 
@@ -35,7 +36,8 @@ def load(
     dict. For `huggingface`, a directory, `task` is "text-classification", "image-classification" or "causal-lm",
     taken from its config when None; its `options` are max_length, num_labels and problem_type. With an
     `adapter`, only the adapter is trainable. Paths are relative to `folder`, where modules are looked for
-    first; nothing is ever downloaded.
+    first; nothing is ever downloaded. `unsafe_pickle` unpickles `weights` that hold more than tensors, which runs
+    whatever code is in the file.
     """
     home = Path(folder)
     config = None if adapter is None else read_adapter(home / adapter)
@@ -51,5 +53,5 @@ def load(
     else:
         if task is not None:
             raise BadInput(f"task is {task!r}, but task is for huggingface only; leave it out")
-        loaded = load_plain(str(function), options or {}, weights, home)
+        loaded = load_plain(str(function), options or {}, weights, home, unsafe_pickle)
     return loaded if adapter is None else with_adapter(loaded, home / adapter)

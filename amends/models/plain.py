@@ -18,7 +18,9 @@ from amends.models.loaded import Loaded, write_weights
 from amends.models.weights import put_weights, read_weights
 
 
-def load_plain(function: str, options: Mapping[str, Any], weights: str | Path | None, folder: Path) -> Loaded:
+def load_plain(
+    function: str, options: Mapping[str, Any], weights: str | Path | None, folder: Path, unsafe_pickle: bool = False
+) -> Loaded:
     """`function` is called with `options` and returns the network or a skorch net; without `weights`, it keeps
     those it comes with."""
     make = function_named(function, folder)
@@ -38,7 +40,9 @@ def load_plain(function: str, options: Mapping[str, Any], weights: str | Path | 
     files = [Path(source)] if source else []
     if weights is not None:
         path = folder / weights
-        put_weights(module, read_weights(path), f"weights {path}")
+        with importable(folder):  # a pickle may name what is defined there
+            state = read_weights(path, unsafe_pickle)
+        put_weights(module, state, f"weights {path}")
         files.append(path)
     if module is model:
         return Loaded(model=model, write=write_weights, files=tuple(files))

@@ -19,8 +19,9 @@ PREFIXES = ("module.", "model.", "_orig_mod.")  # of DataParallel, of Lightning 
 EXPORTED = "load the network it was made from, and give its state dict"
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Named tensors of a safetensors file or a torch state dict, also inside a checkpoint."""
+def read_weights(path: Path, unsafe_pickle: bool = False) -> dict[str, Tensor]:
+    """Named tensors of a safetensors file or a torch state dict, also inside a checkpoint; with `unsafe_pickle` also of
+    whole modules, whose file may run any code."""
     if path.is_dir():
         raise BadInput(f"this is a folder, not a file; weights {path}; give a file, or huggingface = the folder")
     if path.exists() and not path.is_file():
@@ -35,7 +36,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     _refuse(path, head)
     if path.suffix == ".safetensors" or head[8:9] == b"{":
         return _safetensors(path)
-    return {str(k): v for k, v in _inside(_unpickled(path), path).items()}
+    whole = _anything(path) if unsafe_pickle else _unpickled(path)
+    return {str(k): v for k, v in _inside(whole, path).items()}
 
 
 def read_checkpoint(path: Path) -> tuple[Any, dict[str, Tensor]]:
@@ -98,6 +100,19 @@ def _unpickled(path: Path) -> Any:
         else:
             what = f"not a file of weights ({first_line(e)})"
         raise BadInput(f"{what}; weights {path}; give safetensors or a torch state dict") from e
+
+
+def _anything(path: Path) -> Any:
+    """What a file unpickles to, whatever code that runs: only where the user said so. Of a module its state dict."""
+    try:
+        whole = torch.load(path, map_location="cpu", weights_only=False)
+    except Exception as e:  # whatever the code in the file raises
+        raise BadInput(
+            f"unpickling raised {type(e).__name__} ({first_line(e)}); weights {path}; give safetensors or a state dict"
+        ) from e
+    if isinstance(whole, dict):
+        whole = {k: v.state_dict() if isinstance(v, nn.Module) else v for k, v in whole.items()}
+    return whole.state_dict() if isinstance(whole, nn.Module) else whole
 
 
 def _inside(given: Any, path: Path) -> dict[str, Tensor]:

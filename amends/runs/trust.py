@@ -24,6 +24,14 @@ def functions(tables: Mapping[str, Any]) -> Iterator[str]:
         yield from (str(table[key]) for key in FUNCTIONS if isinstance(table, Mapping) and table.get(key))
 
 
+def _code(tables: Mapping[str, Any]) -> Iterator[str]:
+    """All that a config would have run: its functions, and a pickle."""
+    yield from functions(tables)
+    asked = tables.get("repair", {})
+    if isinstance(asked, Mapping) and asked.get("unsafe_pickle"):
+        yield "what is pickled in its weights"
+
+
 def signature(config: Mapping[str, Any], folder: str) -> str:
     """Of what a run would load, with a key that only this user on this machine has; empty where none can be kept."""
     key = _key()
@@ -34,7 +42,7 @@ def signature(config: Mapping[str, Any], folder: str) -> str:
 def ask_for_trust(about: Mapping[str, Any], where: Path) -> None:
     """BadInput where run.toml names code to run and was not written here."""
     config, run = about.get("config", {}), about.get("run", {})
-    named = next(functions(config), None) if isinstance(config, Mapping) else None
+    named = next(_code(config), None) if isinstance(config, Mapping) else None
     signed = str(run.get("signed", "")) if isinstance(run, Mapping) else ""
     if named is None or (signed and hmac.compare_digest(signed, signature(config, str(run.get("folder", ""))))):
         return

@@ -45,6 +45,7 @@ class Job:
     records: Mapping[str, Records]
     given: dict[str, Factor]
     notes: tuple[str, ...] = ()  # what a person should know before anything is computed
+    trusted: bool = False  # whether code of a run made elsewhere may have been run
 
     @cached_property
     def options(self) -> Options:
@@ -64,6 +65,8 @@ class Job:
             budget=c.repair("budget"),
             least=sets_to_keep(_kept(c))[1],
             anyway=c.repair("anyway"),
+            trust=self.trusted,
+            unsafe_pickle=c.repair("unsafe_pickle"),
             whole="path" not in c["failures"] and "path" not in c["remaining"],
         )
 
@@ -130,7 +133,7 @@ def model_of(config: Config) -> Loaded:
     return load(
         function=model.get("function"), options=model.get("options"), weights=model.get("weights"),
         huggingface=model.get("huggingface"), task=model.get("task"),
-        adapter=model.get("adapter"), folder=config.folder,
+        adapter=model.get("adapter"), folder=config.folder, unsafe_pickle=bool(config.repair("unsafe_pickle")),
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from amends.nearness.copies import duplicates
 from amends.progress import Progress
 from amends.workflow.chosen import chosen
 from amends.workflow.stages import stages
-from amends.workflow.warned import anyway_fixed, warnings_of
+from amends.workflow.warned import anyway_fixed, risks, warnings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,17 +194,18 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
     whole = together(rounds, split.sets(given))
     outcome, gone = whole.outcome, gone_in(rounds)
     assert outcome is not None, "the last round is never read back from a folder"
+    changed = relabelled(plan.method.editor, given["train"], gone, theta)
     metrics = outcome.metrics(plan.seed)
     for at, positions in (("fixed_at", split.holdout), ("broken_at", split.judge)):
         metrics[at] = positions[metrics[at]].tolist()
-    classes = outcome.classes()
-    worse = harmed(classes)
+    worse = harmed(classes := outcome.classes())
     suspects = np.unique(np.concatenate([r.search.suspects for r in rounds]))
     held_out = np.concatenate([split.holdout, split.other_groups])
     metrics |= {
         "p_value": whole.p_value,
         "removed": len(gone),
-        "chosen": chosen(problem.plan, rounds),
+        "relabelled": len(changed),
+        "chosen": chosen(plan, rounds),
         "verdict": whole.verdict,
         "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
         "learned": any(r.learned for r in rounds),
@@ -226,12 +227,11 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "duplicates": duplicates(given["train"], gone),
         "identified_with": [h.row() for h in whole.search.influence.heard],
         "setup": {**problem.setup.right, "alarms": list(problem.setup.alarms)},
-        "warnings": [*problem.setup.alarms, *warnings_of(split, given, metrics, suspects)],
+        "allowed": list(problem.allowed),
+        "warnings": [*problem.setup.alarms, *risks(problem.allowed), *warnings_of(split, given, metrics, suspects)],
         "seed": plan.seed,
     }
     repaired = given["train"].network.module_with(theta, model)
-    changed = relabelled(plan.method.editor, given["train"], gone, theta)
-    metrics["relabelled"] = len(changed)
     return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, changed, plan.floor, plan.kept)
 
 

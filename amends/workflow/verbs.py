@@ -110,7 +110,8 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
 def _problem(job: Job, picked: Picked | None, going_on: bool) -> Problem:
     """Whoever goes on from a search was told then if the setup looks broken."""
     options = job.options if picked is None else replace(job.options, remove=picked)
-    return Problem.of(job.given, replace(options, anyway=True) if going_on else options)
+    made = Problem.of(job.given, replace(options, anyway=True) if going_on else options)
+    return replace(made, allowed=job.options.allowed)
 
 
 def _follow(

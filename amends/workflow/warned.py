@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,16 @@ def warnings_of(
         *_not_failures(split, given), *_copied(split), *_too_few(metrics),
         *suspect_labels(suspects, split, given["failures"]),
     ]  # fmt: skip
+
+
+def risks(allowed: Sequence[str]) -> list[str]:
+    """What was run because the user allowed it."""
+    said = {
+        "trust": "code that a run made elsewhere names was run; --trust; look at its run.toml and at the code",
+        "unsafe_pickle": "the weights were unpickled, which runs any code in them; --unsafe-pickle; "
+        "save them as safetensors",
+    }
+    return [said[name] for name in allowed if name in said]
 
 
 def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], judged_on: str) -> list[str]:
