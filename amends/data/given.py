@@ -15,13 +15,11 @@ from torch import Tensor
 
 from amends.data.inputs import Inputs, native, stacked
 from amends.data.records import Records
-from amends.data.stored import StoredSet, looked_through, stored
+from amends.data.stored import MOST, STAYS, StoredSet, as_stored, looked_through, size_of, stored
 from amends.data.views import LABELS, Views, input_of, same, seeded, unsteady
 from amends.errors import BadInput, first_line, kind_of
 
 IDS = ("id", "idx", "index")  # columns that name an example: no inputs unless the model asks for them
-STAYS = 2**30  # bytes from which the inputs of a Dataset stay where they are, and are read batch by batch
-MOST = 2**24  # bytes of one input that are thought possible, so that a small set is not asked for its first item
 ONCE = ("failures", "remaining")  # what will judge a repair is read once, when it is split and checked
 
 
@@ -63,9 +61,7 @@ def _large(data: Any) -> bool:
     item = data[0] if len(data) >= STAYS // MOST else None
     if not (isinstance(item, tuple | list) and len(item) == 2):
         return False
-    sizes = [torch.as_tensor(t) for t in (item[0].values() if isinstance(item[0], Mapping) else
-                                          item[0] if isinstance(item[0], tuple) else [item[0]])]  # fmt: skip
-    return len(data) * sum(t.element_size() * t.numel() for t in sizes) >= STAYS
+    return len(data) * size_of(stacked([item[0]], "the set")) >= STAYS
 
 
 def _stored(data: StoredSet, name: str) -> Records:
@@ -138,16 +134,29 @@ def _columns(data: Any, names: Sequence[Any], name: str, accepts: set[str]) -> R
         raise BadInput(f"{name} has no label column among {_list(names)}; name it one of {', '.join(LABELS)}")
     rest = [c for c in names if c != label]
     by_name = [c for c in rest if c in accepts]
-    chosen = by_name or _of_numbers(data, rest)
-    inputs = {str(c): _tensor(_column(data, c), f"{name}.{c}") for c in chosen}
-    if not inputs:
+    few = data.select(range(min(1, len(data)))) if _on_disk(data) else data
+    chosen = by_name or _of_numbers(few, rest)
+
+    def inputs(part: Any) -> tuple[Inputs, tuple[str, ...]]:
+        found = {str(c): _tensor(_column(part, c), f"{name}.{c}") for c in chosen}
+        return (found, ()) if by_name or not found else _unnamed(found)
+
+    if not chosen:
         raise BadInput(f"{name} has no column of numbers among {_list(rest)}; tokenise or encode the inputs first")
     own = _readable(data, [c for c in rest if c not in chosen])
     y, classes = _labels(data, label, name)
-    if by_name:
-        return _checked(inputs, y, name, columns=own, classes=classes)
-    x, features = _unnamed(inputs)
+    x, features = inputs(few)
+    if _on_disk(data) and len(data) * size_of(x) >= STAYS:
+        shown = data.with_format("numpy", columns=chosen)
+        x = as_stored(lambda rows: inputs(shown[rows.tolist()])[0], x, len(data))
+    elif few is not data:
+        x, features = inputs(data)
     return _checked(x, y, name, columns=own, classes=classes, features=features)
+
+
+def _on_disk(data: Any) -> bool:
+    """Whether it is a Hugging Face dataset, whose rows can be read without the others."""
+    return hasattr(data, "with_format") and hasattr(data, "select")
 
 
 def _of_numbers(data: Any, names: Sequence[Any]) -> list[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch import Tensor
 from amends.data.formats.pictures import Pictures
 from amends.data.formats.raw import IMAGE, TEXT, Raw
 from amends.data.inputs import Inputs, each, leaves, stacked
+from amends.data.stored import MOST, STAYS, as_stored, size_of
 from amends.errors import BadInput, first_line, kind_of
 
 BLOCK = 4096  # images turned into floats at once
@@ -69,10 +72,24 @@ class Source:
             raise BadInput(f"a model cannot take text; {self.raw.where}; give encode, a tokenizer for example")
         if self.transform is None and isinstance(self.inputs, Tensor):
             return self.inputs if self.normal is None else self.normal(self.inputs, self.raw.where)
+        first = stacked([self.one(0, self.transform)], self.raw.where) if len(self) >= STAYS // MOST else torch.zeros(0)
+        if len(self) * size_of(first) >= STAYS:
+            return as_stored(self.some, first, len(self))
         if self.transform is None and self.inputs.together:
             return self._in_blocks()
         items = (self.one(i, self.transform) for i in range(len(self)))
         return _filled(items, self.raw)
+
+    def some(self, rows: np.ndarray) -> Inputs:
+        """The inputs of these rows, read now: what is larger than memory is never there as a whole."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            items = list(pool.map(lambda i: self.one(int(i), self.transform), rows))
+        for i, item in zip(rows, items, strict=True):
+            if isinstance(item, Tensor) and isinstance(items[0], Tensor) and item.shape != items[0].shape:
+                shapes = f"{list(items[0].shape)} and {list(item.shape)}"
+                todo = "give size" if self.raw.kind == IMAGE else "let the transform return one shape"
+                raise BadInput(f"the inputs have two shapes, {shapes}; {self.raw.at(int(i))}; {todo}")
+        return stacked(items, self.raw.where)
 
     def _in_blocks(self) -> Tensor:
         parts = [self.inputs.block(start, start + BLOCK) for start in range(0, len(self), BLOCK)]

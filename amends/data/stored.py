@@ -18,6 +18,8 @@ from amends.data.inputs import Inputs, each, joined, leaves, stacked
 from amends.errors import BadInput, first_line, kind_of
 
 STOP, SKIP = "stop", "skip"
+STAYS = 2**30  # bytes from which the inputs of a set stay where they are, and are read batch by batch
+MOST = 2**24  # bytes of one input that are thought possible, so that a small set is not asked for its first item
 BLOCK = 256  # rows read at once while a set is looked through
 
 
@@ -111,6 +113,11 @@ class Stored:
     def to(self, *_: Any, **__: Any) -> Stored:
         """They stay; what is read of them is moved batch by batch."""
         return self
+
+
+def size_of(x: Inputs) -> int:
+    """In bytes."""
+    return sum(leaf.element_size() * leaf.numel() for leaf in leaves(x))
 
 
 def is_stored(x: Any) -> bool:

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import Dataset, IterableDataset
 
 import amends
-from amends.data import given, stored
+from amends.data import given, source, stored
 from amends.data.examples import examples
 from amends.data.hashes import set_hash
 from amends.data.stored import Stored
@@ -67,7 +67,7 @@ def test_a_whole_repair_does_as_it_does_in_memory(world):
 
 def test_a_large_dataset_stays_where_it_is_by_itself(world, monkeypatch):
     monkeypatch.setattr(given, "STAYS", 10_000)
-    monkeypatch.setattr(given, "MOST", 1_000)
+    monkeypatch.setattr(given, "MOST", 200)
     small, large = Items(world[1][0][:30], world[1][1][:30]), Items(*world[1])
     assert isinstance(examples(small, "train").x, torch.Tensor)
     assert isinstance(examples(large, "train").x, Stored)
@@ -85,7 +85,7 @@ def test_a_mapped_file_is_not_copied(tmp_path):
 def test_an_item_that_cannot_be_read_is_named_or_left_out(world):
     x, y = world[1]
     broken = Items(x, y, damaged=[7, 200])
-    with pytest.raises(BadInput, match=r"train\[7\] cannot be read \(OSError: truncated file\); mend it, or leave it"):
+    with pytest.raises(BadInput, match=r"train\[7\] cannot be read \(OSError: truncated file\); correct it, or leave it"):
         examples(stored(broken), "train")
     with pytest.warns(UserWarning, match=r"2 of the 300 examples of train cannot be read and are left out, train\[7\]"):
         made = examples(stored(broken, on_error="skip"), "train")
@@ -165,3 +165,39 @@ def test_what_cannot_stay_or_be_checked_is_refused(world):
         stored(Items(x, y), on_error="ignore")
     with pytest.raises(BadInput, match="workers is 0"):
         stored(Items(x, y), workers=0)
+
+
+def test_a_large_hugging_face_dataset_stays_on_disk(world, tmp_path, monkeypatch):
+    from datasets import Dataset as Arrow
+
+    x, y = (part.numpy() for part in world[1])
+    Arrow.from_dict({"pixels": x, "label": y}).save_to_disk(tmp_path / "set")
+    saved = Arrow.load_from_disk(tmp_path / "set")
+    usual = examples(saved, "train")
+    monkeypatch.setattr(given, "STAYS", 10_000)
+    kept = examples(saved, "train")
+    assert (type(usual.x), type(kept.x)) == (torch.Tensor, Stored)
+    assert torch.equal(kept.fetch(13, 77)[0].float(), usual.fetch(13, 77)[0].float())
+    assert torch.equal(kept.y, usual.y)
+    method = amends.methods.grad_dot()
+    assert np.array_equal(scores(saved, world, method), scores(usual, world, method))
+
+
+def test_a_large_folder_of_images_stays_on_disk(world, tmp_path, monkeypatch):
+    from PIL import Image
+
+    for i, (row, label) in enumerate(zip(world[1][0][:60], world[1][1][:60], strict=True)):
+        (tmp_path / str(int(label))).mkdir(exist_ok=True)
+        Image.fromarray((row.reshape(8, 8) * 255).byte().numpy()).save(tmp_path / str(int(label)) / f"{i:02}.png")
+    usual = amends.data.read(tmp_path, gray=True)
+    monkeypatch.setattr(source, "STAYS", 4_000)
+    monkeypatch.setattr(source, "MOST", 100)
+    kept = amends.data.read(tmp_path, gray=True)
+    assert (type(usual.x), type(kept.x)) == (torch.Tensor, Stored)
+    assert torch.equal(kept.x[torch.arange(60)], usual.x)
+    assert set_hash(kept.x, kept.y) == set_hash(usual.x, usual.y)
+    some = kept[np.array([5, 3, 59])]
+    assert torch.equal(some.x[torch.arange(3)] if isinstance(some.x, Stored) else some.x, usual.x[[5, 3, 59]])
+    (tmp_path / usual.columns["path"][7]).write_bytes(b"no image")
+    with pytest.raises(BadInput, match=str(usual.columns["path"][7])):
+        kept.x[torch.arange(5, 10)]
