@@ -39,11 +39,11 @@ def build():
     )  # fmt: skip
 
 
-def plain(image):
+def plain(image: torch.Tensor):
     return image - 0.13
 
 
-def shifted(image):
+def shifted(image: torch.Tensor):
     down, right = torch.randint(-2, 3, (2,)).tolist()
     return plain(image.roll((down, right), (-2, -1)))
 

@@ -46,7 +46,8 @@ def read(
     sorted otherwise: pass the classes of train when reading the other sets.
 
     A raw input is an image (float [C, H, W] from 0 to 1, resized to `size` and made `gray` where asked), a text,
-    or a row of features. `transform` turns one into a tensor or a dict of tensors and must not be random;
+    or a row of features. `transform` turns one into a tensor or a dict of tensors and must not be random; of an
+    image in a file it gets the Pillow image, as torchvision's transforms do, unless its parameter is annotated Tensor;
     `augment` does the same with randomness, for fine-tuning alone. `mean` and `std` then normalise the result.
     Instead of `transform`, `encode` takes the list of all raw inputs (a tokenizer, an image processor);
     `augment` then returns another raw input, which is encoded. `target` is "class", "real", "labels" (`label`

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -97,9 +98,10 @@ class Source:
 
     def one(self, i: int, change: Callable[[Any], Any] | None) -> Any:
         """Example i after `change`, a transform or an augmentation."""
-        given = self.inputs[i]
-        if change is not None:
-            given = self._changed(change, given, i)
+        if change is None:
+            given = self.inputs[i]
+        else:
+            given = self._changed(change, self._for(change, i), i)
             given = torch.as_tensor(given) if isinstance(given, np.ndarray) else given
             if not isinstance(given, Tensor | Mapping | tuple):
                 raise BadInput(f"the transform returns {kind_of(given)}; {self.raw.at(i)}; return a tensor")
@@ -108,6 +110,12 @@ class Source:
         if not isinstance(given, Tensor) or given.ndim == 0:
             raise BadInput(f"mean and std cannot be used on {kind_of(given)}; {self.raw.at(i)}; leave them out")
         return self.normal(given[None], self.raw.at(i))[0]
+
+    def _for(self, change: Callable[[Any], Any], i: int) -> Any:
+        """What a transform is given: of an image file the Pillow image, as torchvision's take it, unless its parameter
+        is annotated as a Tensor."""
+        image = self.inputs.file(i) if self.raw.kind == IMAGE and not takes_tensor(change) else None
+        return self.inputs[i] if image is None else image
 
     def _changed(self, change: Callable[[Any], Any], given: Any, i: int) -> Any:
         try:
@@ -142,6 +150,16 @@ class Source:
                     f"encode returns {len(leaf)} rows for {len(given)} inputs; {self.raw.where}; return one per input"
                 )
         return x
+
+
+def takes_tensor(change: Callable[[Any], Any]) -> bool:
+    """Whether the first parameter of a function is annotated as a Tensor."""
+    try:
+        first = next(iter(inspect.signature(change).parameters.values()), None)
+    except (TypeError, ValueError):  # what is written in C says nothing of its parameters
+        return False
+    said = None if first is None else first.annotation
+    return said is Tensor or (isinstance(said, str) and said.rpartition(".")[2] == "Tensor")
 
 
 def inputs_of(raw: Raw, size: Any, gray: bool) -> Any:

@@ -209,3 +209,40 @@ def test_transforms_and_encoders(tmp_path):
     encoded = read(tmp_path / "d.npz", encode=lambda xs: seen.append(len(xs)) or {"pixel_values": torch.stack(xs)})
     assert torch.equal(encoded.x["pixel_values"], FLOATS)
     assert seen == [N]  # all at once
+
+
+def as_torchvision(image):
+    """As its transforms do: a Pillow image comes in, of files in RGB."""
+    assert isinstance(image, Image.Image)
+    return torch.tensor(np.asarray(image.convert("L"))).float()[None] / 255
+
+
+def as_floats(image: torch.Tensor):
+    return image.flip(-1)
+
+
+def test_a_transform_gets_a_pillow_image_where_an_image_is_in_a_file(tmp_path):
+    photos, order = folder(tmp_path), None
+    plain = read(photos, gray=True)
+    order = plain.x
+    assert torch.equal(read(photos, transform=as_torchvision).x, order)
+    sizes = []
+    small = read(photos, gray=True, size=(4, 6), transform=lambda i: sizes.append((i.mode, i.size)) or torch.zeros(1))
+    assert small.x.shape == (N, 1)
+    assert set(sizes) == {("L", (6, 4))}
+    seen = read(photos, gray=True, augment=as_torchvision).training[0][0]
+    assert torch.equal(seen, order[0])
+
+
+def test_a_transform_that_says_tensor_gets_floats(tmp_path):
+    photos = folder(tmp_path)
+    plain = read(photos, gray=True)
+    assert torch.equal(read(photos, gray=True, transform=as_floats).x, plain.x.flip(-1))
+    quoted = eval("lambda image: image.flip(-1)")
+    quoted.__annotations__ = {"image": "torch.Tensor"}
+    assert torch.equal(read(photos, gray=True, transform=quoted).x, plain.x.flip(-1))
+
+
+def test_a_transform_of_arrays_gets_floats_as_before(tmp_path):
+    np.savez(tmp_path / "d.npz", x=PIXELS, y=LABELS)
+    assert read(tmp_path / "d.npz", transform=lambda x: x.mean()[None]).x.shape == (N, 1)

@@ -34,6 +34,18 @@ class Pictures:
         array = given if isinstance(given, np.ndarray) else decoded(given, self.gray, self.raw.at(i))
         return self._floats(array[None])[0]
 
+    def file(self, i: int) -> Any:
+        """Example i as Pillow has it, for a transform; None where it is not in a file of its own."""
+        given = self.raw.inputs[i]
+        if isinstance(given, np.ndarray):
+            return None
+        image = opened(given, self.gray, self.raw.at(i))
+        if self.size is None or image.size == self.size[::-1]:
+            return image
+        from PIL import Image
+
+        return image.resize(self.size[::-1], Image.Resampling.BILINEAR)
+
     @property
     def together(self) -> bool:
         """Whether they are in one array, and need not be read one by one."""
@@ -64,6 +76,12 @@ def _gray(array: np.ndarray) -> np.ndarray:
 
 def decoded(given: Any, gray: bool, where: str) -> np.ndarray:
     """Bytes of an image file, or the file itself, as uint8 [C, H, W]."""
+    array = np.asarray(opened(given, gray, where))
+    return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def opened(given: Any, gray: bool, where: str) -> Any:
+    """The same as a Pillow image, in RGB or in gray."""
     try:
         from PIL import Image
     except ImportError as e:
@@ -76,12 +94,11 @@ def decoded(given: Any, gray: bool, where: str) -> np.ndarray:
         with Image.open(io.BytesIO(given) if isinstance(given, bytes) else given) as image:
             if image.mode in DEEP:
                 raise BadInput(f"the image has more than 8 bits per channel; {where}; convert it to 8 bits first")
-            array = np.asarray(image.convert("L" if gray else "RGB"))
+            return image.convert("L" if gray else "RGB")
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as e:
         if isinstance(e, BadInput):
             raise
         raise BadInput(f"the image cannot be read ({first_line(e)}); {where}; replace it or leave it out") from e
-    return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
 
 
 def channels_first(array: np.ndarray, where: str) -> np.ndarray:
