@@ -15,6 +15,7 @@ KINDS = {
     "label-studio": ("to_label_studio", "decisions: a task file with suggested labels"),
     "fiftyone": ("to_fiftyone", "decisions: samples to load as a FiftyOneDataset; images"),
     "cleanlab": ("to_cleanlab", "decisions: a CSV of label issues, as from Datalab"),
+    "lora": ("to_lora", "the repair: a LoRA adapter that peft loads; Hugging Face models"),
     "mlflow": ("to_mlflow", "results: a run in an MLflow store"),
     "wandb": ("to_wandb", "results: an offline run for Weights & Biases"),
     "tensorboard": ("to_tensorboard", "results: event files"),
@@ -34,29 +35,20 @@ SHOWN = ("label-studio", "fiftyone")
     "mlflow, ./mlruns. Nothing is overwritten; an MLflow store gets another run.",
 )  # fmt: skip
 @click.option("--top", type=click.IntRange(min=1), help="label-studio, fiftyone: only so many, the most harmful.")
+@click.option("--rank", type=click.IntRange(min=1), help="lora: of the adapter; 8 when left out.")
 @click.option("--tracking-uri", help="mlflow: log to this server instead of a folder.")
 @click.option("--online", is_flag=True, help="wandb: send the run, with your own login.")
 @trust_option
 @json_option
-def export(
-    run: Path,
-    kind: str,
-    out: Path | None,
-    top: int | None,
-    tracking_uri: str | None,
-    online: bool,
-    trust: bool,
-    as_json: bool,
-) -> None:
+def export(run: Path, kind: str, out: Path | None, trust: bool, as_json: bool, **given) -> None:
     """Write what RUN found for another tool. RUN stays as it is, and nothing is sent anywhere unless
     --tracking-uri or --online says so."""
     from amends.errors import BadInput, nearest
 
     if kind not in KINDS:
         raise BadInput(f"no kind {kind!r}; --to; {nearest(kind, KINDS)}")
-    given = {"top": top, "tracking_uri": tracking_uri, "online": online or None}
-    allowed = {"top": SHOWN, "tracking_uri": ("mlflow",), "online": ("wandb",)}
-    options = {name: value for name, value in given.items() if value is not None}
+    allowed = {"top": SHOWN, "rank": ("lora",), "tracking_uri": ("mlflow",), "online": ("wandb",)}
+    options = {name: value for name, value in given.items() if value not in (None, False)}
     for name in options:
         if kind not in allowed[name]:
             raise BadInput(f"--{name.replace('_', '-')} goes with {' and '.join(allowed[name])}; --to {kind}; drop it")

@@ -1,8 +1,8 @@
-"""Runs for other tools: a run folder comes in; cleaned data, decisions or results in another tool's format go out.
+"""Runs for other tools: a run folder comes in; cleaned data, decisions, results or an adapter go out.
 
 Each function takes a run folder and a target (None: beside the run), and writes the target whole or not at all.
-Nothing is computed, and nothing is sent anywhere unless asked. Train is read from where the run's config says; pass
-`data` for a run that was made in Python.
+Nothing is computed, but for an adapter, which is judged again; nothing is sent anywhere unless asked. Train is read
+from where the run's config says; pass `data` for a run that was made in Python.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from amends.export.files import Exported, as_run
 from amends.export.huggingface import to_huggingface
 from amends.export.kept import Kept
 from amends.export.label_studio import to_label_studio
+from amends.export.lora import to_lora
 from amends.export.mlflow import to_mlflow
 from amends.export.pictures import to_images
 from amends.export.source import source
@@ -25,7 +26,7 @@ from amends.export.wandb import to_wandb
 
 __all__ = [
     "Exported", "cleaned", "issues", "to_cleanlab", "to_csv", "to_fiftyone", "to_huggingface",
-    "to_images", "to_label_studio", "to_mlflow", "to_tensorboard", "to_wandb",
+    "to_images", "to_label_studio", "to_lora", "to_mlflow", "to_tensorboard", "to_wandb",
 ]  # fmt: skip
 
 

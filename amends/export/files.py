@@ -23,7 +23,8 @@ class Exported(NamedTuple):
 
 ENDINGS = {
     "csv": "-cleaned.csv", "huggingface": "-huggingface", "images": "-images", "label-studio": "-label-studio.json",
-    "fiftyone": "-fiftyone", "cleanlab": "-cleanlab.csv", "wandb": "-wandb", "tensorboard": "-tensorboard",
+    "fiftyone": "-fiftyone", "cleanlab": "-cleanlab.csv", "lora": "-lora", "wandb": "-wandb",
+    "tensorboard": "-tensorboard",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from tests.export.folders import contents
 from tests.projects import amends
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("mlflow", "wandb")])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("mlflow", "wandb", "lora")])
 def test_the_run_stays_as_it_is_and_the_target_is_beside_it(kind, images, tmp_path, capsys):
     run = shutil.copytree(images / "whole", tmp_path / "whole")
     before = contents(run)
@@ -48,6 +48,8 @@ BAD = {
     "a store inside the run": (("whole", "--to", "mlflow", "-o", "{run}/mlruns"), 2, "inside the run"),
     "top of a csv": (("whole", "--to", "csv", "--top", "3"), 2, "--top goes with label-studio and fiftyone"),
     "top of nothing": (("whole", "--to", "label-studio", "--top", "0"), 2, "--top"),
+    "lora of a network of one's own": (("whole", "--to", "lora"), 2, "is no Hugging Face model"),
+    "rank of a csv": (("whole", "--to", "csv", "--rank", "3"), 2, "--rank goes with lora"),
     "online mlflow": (("whole", "--to", "mlflow", "--online"), 2, "--online goes with wandb"),
     "server of wandb": (("whole", "--to", "wandb", "--tracking-uri", "x"), 2, "--tracking-uri goes with mlflow"),
     "two stores": (("whole", "--to", "mlflow", "-o", "x", "--tracking-uri", "y"), 2, "give one of them"),
