@@ -25,12 +25,12 @@ FINER = 1 / 8
 
 
 def total(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
-    """Value and gradient of the sum."""
+    """Value and gradient of the sum, in the order of θ: terms may have another."""
     value, grad = 0.0, None
     for term in terms:
         v, g = term.value_and_grad(theta)
         value, grad = value + v, g if grad is None else plus(grad, g)
-    return value, zeros_like(theta) if grad is None else grad
+    return value, zeros_like(theta) if grad is None else {k: grad[k] for k in theta}
 
 
 FAR = 1e6  # the loss of a point that is not finite, where losses are of order one

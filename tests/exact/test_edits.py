@@ -266,17 +266,18 @@ def test_members_drawn_around_a_model():
 
 
 def test_a_mean_field_posterior_of_a_linear_model():
-    """y = xw + σε: spread (diag(XᵀX)/σ² + λ)^−½, and the mean where E log p(F) and the divergence balance."""
+    """y = xw + σε: spread (diag(XᵀX)/σ² + λ)^−½, and the mean where E log p(F) and the divergence balance. The last
+    weight is the bias, so that there are two tensors of them."""
     rng = np.random.default_rng(0)
-    x, fx = rng.normal(size=(20, 3)), rng.normal(size=(6, 3))
-    w = rng.normal(size=3)
+    x, fx = (np.hstack([rng.normal(size=(n, 3)), np.ones((n, 1))]) for n in (20, 6))
+    w = rng.normal(size=4)
     y, fy = x @ w, fx @ (w + 0.5)
-    model = nn.Linear(3, 1, bias=False).double()
-    model.weight.data = torch.tensor(w[None])
+    model = nn.Linear(3, 1).double()
+    model.weight.data, model.bias.data = torch.tensor(w[None, :3]), torch.tensor(w[3:])
     for prior in (0.5, 80.0):
         held = (x**2).sum(0) / 0.25 + prior
         found = amends.identify(
-            model, pair(x, y[:, None]), pair(fx, fy[:, None]), likelihood=Gaussian(sigma=0.5),
+            model, pair(x[:, :3], y[:, None]), pair(fx[:, :3], fy[:, None]), likelihood=Gaussian(sigma=0.5),
             method=methods.vcl(prior, draws=64, climb=LBFGS(steps=300, tolerance=1e-10)),
         )  # fmt: skip
         spread = vector(found.start.spread.values())

@@ -107,13 +107,13 @@ def test_ogd_forgets_across_the_gradients_that_are_kept(own):
 
 
 def regression():
-    """y = xw + σε with three weights; the causes are five examples far off the line."""
+    """y = xw + σε with three weights, the last of them the bias; the causes are five examples far off the line."""
     rng = np.random.default_rng(1)
-    x, w = rng.normal(size=(40, 3)), rng.normal(size=3)
+    x, w = np.hstack([rng.normal(size=(40, 2)), np.ones((40, 1))]), rng.normal(size=3)
     y = x @ w + 0.5 * rng.normal(size=40)
     y[:5] += 2.0
-    model = nn.Linear(3, 1, bias=False).double()
-    model.weight.data = torch.tensor(w[None])
+    model = nn.Linear(2, 1).double()
+    model.weight.data, model.bias.data = torch.tensor(w[None, :2]), torch.tensor(w[2:])
     return model, x, y, w
 
 
@@ -121,9 +121,9 @@ def regression():
 def test_variational_unlearning_of_a_linear_model(shipped):
     """Over the mean E −log p(C|w̃) − KL is quadratic: its optimum, and Adam on it in units of the spread."""
     model, x, y, w = regression()
-    given = {"train": pair(x, y[:, None]), "likelihood": Gaussian(sigma=0.5)}
+    given = {"train": pair(x[:, :2], y[:, None]), "likelihood": Gaussian(sigma=0.5)}
     spread = vector(
-        amends.identify(model, failures=pair(x[:3], y[:3, None]), method=methods.vcl(0.5, 64), **given)
+        amends.identify(model, failures=pair(x[:3, :2], y[:3, None]), method=methods.vcl(200.0, 64), **given)
         .start.spread.values()
     )  # fmt: skip
     cx, left = x[:5], y[:5] - x[:5] @ w
@@ -137,6 +137,6 @@ def test_variational_unlearning_of_a_linear_model(shipped):
     else:
         unlearn = LBFGS(steps=300, tolerance=1e-10)
         expected = w - np.linalg.solve(np.diag(spread**-2) - cx.T @ cx / 0.25, cx.T @ left / 0.25)
-    found = amends.treat(model, causes=np.arange(5), method=methods.vcl(0.5, 64, unlearn=unlearn), **given)
+    found = amends.treat(model, causes=np.arange(5), method=methods.vcl(200.0, 64, unlearn=unlearn), **given)
     np.testing.assert_allclose(vector(found.parameters()), expected, rtol=1e-6)
     assert np.abs(expected - w).max() > 0.01
