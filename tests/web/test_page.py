@@ -25,12 +25,16 @@ def review(browser, copy):
         yield opened, folder
 
 
-def decisions(folder) -> dict[int, tuple[str, str]]:
-    """What causes.csv says, once the server has written it."""
-    time.sleep(0.8)
-    with (folder / "causes.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return {int(r["index"]): (r["decision"], r.get("new_label", "")) for r in rows if r["decision"]}
+def decisions(page, folder) -> dict[int, tuple[str, str]]:
+    """What causes.csv says, once it holds as many decisions as the server knows of."""
+    told = page.counts()
+    until = time.monotonic() + 20
+    while True:
+        with (folder / "causes.csv").open(newline="", encoding="utf-8") as file:
+            rows = [r for r in csv.DictReader(file) if r["decision"]]
+        if len(rows) == told["removed"] + told["keep"] or time.monotonic() > until:
+            return {int(r["index"]): (r["decision"], r.get("new_label", "")) for r in rows}
+        time.sleep(0.1)
 
 
 def test_single_keys_decide_and_every_one_is_undone_and_done_again(review):
@@ -48,13 +52,13 @@ def test_single_keys_decide_and_every_one_is_undone_and_done_again(review):
     assert page.here() == order[7]  # behind the range
     wanted = {order[0]: ("remove", ""), order[1]: ("keep", ""), order[3]: ("relabel", "d3"),
               **{order[i]: ("remove", "") for i in (4, 5, 6)}}  # fmt: skip
-    assert decisions(folder) == wanted
+    assert decisions(page, folder) == wanted
     page.press("u", "u", "u", "u", "u")
     told = page.counts()
     assert (told["remove"], told["keep"], told["relabel"], told["seen"] > 0) == (0, 0, 0, True)
     page.press(*["Shift+U"] * 5)
     assert page.counts()["remove"] == 4
-    assert decisions(folder) == wanted
+    assert decisions(page, folder) == wanted
     assert "by you, 1 with a new label, 1 kept by you" in page.summary()
 
 
@@ -125,7 +129,7 @@ def test_a_repair_goes_on_without_the_tab_and_is_accepted(review):
     page.press("Enter", *["r"] * 12)
     assert page.counts()["remove"] >= 12
     page.press("4")
-    first = next(i for i, (way, _) in decisions(folder).items() if way == "relabel")
+    first = next(i for i, (way, _) in decisions(page, folder).items() if way == "relabel")
     page.page.wait_for_selector(".start button.main:enabled")
     page.press("Shift+R")
     page.page.wait_for_selector(".running")

@@ -49,7 +49,7 @@ def test_from_a_search_through_forty_decisions_to_an_accepted_repair(browser, co
             else:
                 page.press("k" if i % 10 == 4 else "s" if i % 10 == 7 else "r")
         told = page.counts()
-        kept = decisions(folder)
+        kept = decisions(page, folder)
         assert told["remove"] + told["relabel"] + told["keep"] == len(kept)
         assert told["seen"] >= 40
         page.view("many")

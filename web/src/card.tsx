@@ -64,7 +64,7 @@ function Facts({ of }: { of: Cause }) {
           <dd>{of.group}</dd>
         </>
       )}
-      {of.disagreement !== null && of.disagreement > 0.005 && (
+      {of.disagreement !== null && of.disagreement >= 0.05 && (
         <>
           <dt title="how far apart the methods rank it: 0 they agree, 1 they do not">disagreement</dt>
           <dd>{number(of.disagreement)}</dd>

@@ -44,8 +44,10 @@ function Line({ i, row, here, chosen }: { i: number; row: Cause | undefined; her
           </span>
           <span class="state-of">
             <Badge decision={row.decision} label={row.new_label} effective={row.effective} short />
-            {!row.decision && row.seen && <span class="note">seen</span>}
-            <span class="note number">{number(row.score)}</span>
+            <span class="note number">
+              {!row.decision && row.seen ? "seen · " : ""}
+              {number(row.score)}
+            </span>
           </span>
         </>
       ) : (

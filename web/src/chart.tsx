@@ -151,7 +151,7 @@ export function Chart(props: Props) {
       const u = new uPlot(options(now.current, box.clientWidth, moveLine), columns(now.current), box);
       plot.current = u;
       const bar = document.createElement("div");
-      bar.className = "cut";
+      bar.className = "cut-line";
       bar.append(document.createElement("span"));
       u.over.append(bar);
       line.current = bar;

@@ -26,11 +26,14 @@ export function fitting(classes: string[], typed: string): string[] {
 export function Relabel({ classes, suggested, given, n, onChoose, onClose }: Props) {
   const field = useRef<HTMLInputElement>(null);
   const [typed, setTyped] = useState(suggested);
+  const [edited, setEdited] = useState(false);
   const [at, setAt] = useState(0);
   const numbers = classes.length === 0;
-  const found = numbers ? [] : fitting(classes, typed);
+  const all = [...classes.filter((name) => name === suggested), ...classes.filter((name) => name !== suggested)];
+  const found = numbers ? [] : edited ? fitting(classes, typed) : all;
   const chosen = numbers ? typed.trim() : (found[at] ?? "");
-  const good = numbers ? chosen !== "" && Number.isFinite(Number(chosen)) : chosen !== "";
+  const empty = !edited && !suggested && at === 0; // nothing was suggested, typed or pointed at
+  const good = numbers ? chosen !== "" && Number.isFinite(Number(chosen)) : chosen !== "" && !empty;
 
   useLayoutEffect(() => {
     field.current?.focus();
@@ -38,7 +41,8 @@ export function Relabel({ classes, suggested, given, n, onChoose, onClose }: Pro
   }, []);
 
   const pressed = (event: KeyboardEvent): void => {
-    if (event.key === "ArrowDown") setAt(Math.min(at + 1, Math.min(found.length, SHOWN) - 1));
+    if (event.key === "ArrowDown" && empty) setEdited(true);
+    else if (event.key === "ArrowDown") setAt(Math.min(at + 1, Math.min(found.length, SHOWN) - 1));
     else if (event.key === "ArrowUp") setAt(Math.max(at - 1, 0));
     else if (event.key === "Enter" && good) onChoose(chosen);
     else return;
@@ -66,6 +70,7 @@ export function Relabel({ classes, suggested, given, n, onChoose, onClose }: Pro
         aria-activedescendant={numbers || !found.length ? undefined : `label-${at}`}
         onInput={(event) => {
           setTyped(event.currentTarget.value);
+          setEdited(true);
           setAt(0);
         }}
         onKeyDown={pressed}
@@ -73,7 +78,7 @@ export function Relabel({ classes, suggested, given, n, onChoose, onClose }: Pro
       {!numbers && (
         <ul id="labels" class="labels" role="listbox" aria-label="Classes">
           {found.slice(0, SHOWN).map((name, i) => (
-            <li id={`label-${i}`} role="option" aria-selected={i === at} onClick={() => onChoose(name)}>
+            <li id={`label-${i}`} role="option" aria-selected={i === at && !empty} onClick={() => onChoose(name)}>
               {name}
               {name === suggested && <span class="soft"> suggested</span>}
               {name === given && n === 1 && <span class="soft"> given</span>}
