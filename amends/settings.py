@@ -60,7 +60,7 @@ class Training:
 class Teaching(Training):
     """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
 
-    weight: float = 4.0  # of each, beside an example of D
+    weight: float = 4.0  # of each beside an example of D, in so many `epochs`; in fewer, as much more
     learned: float = 0.5  # how much of a failure it stays: as D's that fail (0), or as often as failures were given (1)
 
 
@@ -155,7 +155,7 @@ class Settings:
         edits = self.identifying.edits
         edits = replace(edits, steps=edits.steps // 2, steps_held=edits.steps_held // 2)
         return Settings(
-            replace(self.identifying, edits=edits, teaching=replace(self.identifying.teaching, rate=1e-3)),
+            replace(self.identifying, edits=edits, teaching=replace(self.identifying.teaching, rate=1e-4)),
             replace(self.forgetting, rate=1e-3, dampings=(), rates=(1e-4, 3e-5)),
             replace(self.curve, refits=1, refits_of_all=False),
             replace(self.learning, sizes=min(2, self.learning.sizes)),

@@ -1,7 +1,7 @@
 """Several ways to score D at once, each weighed by how much of D it sets apart from right labels.
 
-No single edit finds the causes in every model, and where the model has not fitted its wrong labels their
-loss alone may tell them. The failures an edit was not shown, and the right examples it did not hold,
+No single edit finds the causes in every model, and often what the model does not believe, once it has learned what
+is known, finds more than any. The failures an edit was not shown, and the right examples it did not hold,
 say how high a right label scores; the member that puts most of D above that has found the most
 (`amends.committee.apart`), and harm counts by how sure its members are that what scores as high is wrong. Where none
 puts any, or there are no right examples, an edit is weighed by how well it does on what it was not shown: the
@@ -91,15 +91,15 @@ def decide(
     settings: Identifying = SETTINGS,
 ) -> Decision:
     """Try every member on halves, weigh them, and combine the scores of those that count."""
-    given = _evidence(train, failures, remaining, seed, settings)
-    tried = _try(members, given, progress, settings)
+    given = evidence(train, failures, remaining, seed, settings)
+    tried = try_all(members, given, progress, settings)
     if not tried.edits:
         raise next(iter(tried.refused.values()))
     counting = _counting(tried.trials, settings) | _counting(tried.edits, settings)
     for name in counting:
         tried.trials[name] = _scored(members[name], tried.trials[name], given, progress, settings)
     weights, own = weights_of(tried.trials, settings.weights), weights_of(tried.edits, settings.weights)
-    scores = _combined(tried, {n: w for n, w in weights.items() if n in counting}, own, settings)
+    scores = combined({name: tried.trials[name] for name in counting}, weights, own, settings)
     q, after = _middle(tried.edits[max(own, key=lambda name: own[name])])
     raw = q.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
     known = given.labels is not None
@@ -112,7 +112,7 @@ def decide(
     return Decision(scores, raw, q, after, tuple(heard), unseen)
 
 
-def _evidence(train: Factor, failures: Factor, remaining: Factor | None, seed: int, settings: Identifying) -> Evidence:
+def evidence(train: Factor, failures: Factor, remaining: Factor | None, seed: int, settings: Identifying) -> Evidence:
     """Without `remaining`, what the model gets right of D judges, and nothing holds an edit."""
     trials, d, rng = settings.trials, Known.of(train), np.random.default_rng([seed, 11])
     held, at = None, np.sort(some(np.arange(len(train)), trials.sample, seed))
@@ -131,7 +131,7 @@ def _evidence(train: Factor, failures: Factor, remaining: Factor | None, seed: i
     return Evidence(d, at, shown, held, judges, labels, learned, seed)
 
 
-def _try(members: Mapping[str, Member], given: Evidence, progress: Progress, settings: Identifying) -> Tried:
+def try_all(members: Mapping[str, Member], given: Evidence, progress: Progress, settings: Identifying) -> Tried:
     tried = Tried({}, {})
     for name, member in members.items():
         counter = progress.counter(f"trying {name}")
@@ -163,13 +163,14 @@ def _scored(member: Member, tried: Trial, given: Evidence, progress: Progress, s
     return replace(made, scores=(*made.scores, given.train.scores(member, q, after)), ends=((q, after),))
 
 
-def _combined(tried: Tried, weights: Mapping[str, float], own: Mapping[str, float], settings: Identifying) -> Tensor:
-    """Harm as members find it, each by its weight, times how sure they are that labels are wrong that score as high."""
-    trials = tried.trials
-    parts = {name: replicated(trials[name].scores, settings.scores) if trials[name].ends else trials[name].scores[0]
-             for name in weights}  # fmt: skip
-    harm = joined([(own[name], parts[name]) for name in weights if own.get(name)])
-    counting = [(weight, name) for name, weight in weights.items() if weight]
+def combined(
+    trials: Mapping[str, Trial], weights: Mapping[str, float], own: Mapping[str, float], settings: Identifying
+) -> Tensor:
+    """Harm as members find it, each by its weight, times how sure they are that labels are wrong that score as high.
+    Where none finds any, the least harmless come first by the edits' `own` weights."""
+    parts = {name: replicated(t.scores, settings.scores) if t.ends else t.scores[0] for name, t in trials.items()}
+    harm = joined([(own[name], parts[name]) for name in parts if own.get(name)])
+    counting = [(weights[name], name) for name in parts if weights[name]]
     scores = joined([(weight, parts[name]) for weight, name in counting])
     sure = confidence([(weight, trials[name]) for weight, name in counting], scores, settings.weights, settings.scores)
     scores = scores * sure

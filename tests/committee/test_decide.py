@@ -46,12 +46,12 @@ def test_who_was_heard_and_what_was_unseen(influence, world):
 def test_scores_are_harm_times_how_sure_the_member_is(world, monkeypatch):
     train, failures, remaining = evidence(*world[:4])
     members, seen = {"it": ours(amends.methods.ewc())}, []
-    of = committee._combined
-    monkeypatch.setattr(committee, "_combined", lambda tried, *rest: seen.append(tried) or of(tried, *rest))
+    of = committee.combined
+    monkeypatch.setattr(committee, "combined", lambda trials, *rest: seen.append(trials) or of(trials, *rest))
     made = decided(members, train, failures, remaining)
     monkeypatch.setattr(committee, "confidence", lambda *_: 1.0)
     plain = decided(members, train, failures, remaining)
-    sure = seen[0].trials["it"].apart.sure
+    sure = seen[0]["it"].apart.sure
     assert made.heard[0].weight == 1.0
     assert sure.max() > 0.3
     assert_close(made.scores, plain.scores * torch.tensor(np.where(plain.scores > 0, 0.1 + sure, 1.0)))

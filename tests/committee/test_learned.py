@@ -57,19 +57,19 @@ def test_known_labels_that_were_learned_say_what_right_ones_score(world, monkeyp
     """All of them, and with failures as often as between how often they were given and how often D fails."""
     train, failures, remaining = evidence(*world[:4])
     seen = []
-    of = committee._combined
-    monkeypatch.setattr(committee, "_combined", lambda tried, *rest: seen.append(tried) or of(tried, *rest))
+    of = committee.combined
+    monkeypatch.setattr(committee, "combined", lambda trials, *rest: seen.append(trials) or of(trials, *rest))
     members = {"it": ours(amends.methods.grad_dot()), "learned": LearnedLoss(fine_tune(2e-3, 5.0), 4.0)}
     decided(members, train, failures, remaining)
-    trial = seen[0].trials["learned"]
+    trial = seen[0]["learned"]
     ((unseen, judging, of_failures, of_right),) = trial.known
     assert (len(unseen), len(judging)) == (len(failures), len(remaining)) == (len(of_failures), len(of_right))
-    given = committee._evidence(train, failures, remaining, 0, committee.SETTINGS)
+    given = committee.evidence(train, failures, remaining, 0, committee.SETTINGS)
     share = len(failures) / (len(failures) + len(remaining))
     assert given.learned.failing == pytest.approx(max(given.labels.failing, (given.labels.failing + share) / 2))
     for learned, failing in ((0.0, given.labels.failing), (1.0, max(share, given.labels.failing))):
         settings = replace(committee.SETTINGS, teaching=Teaching(learned=learned))
-        assert committee._evidence(train, failures, remaining, 0, settings).learned.failing == pytest.approx(failing)
+        assert committee.evidence(train, failures, remaining, 0, settings).learned.failing == pytest.approx(failing)
 
 
 def test_few_right_examples_teach_nothing(world):

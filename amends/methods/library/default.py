@@ -42,7 +42,7 @@ class Default:
         """
         settings = self.settings_for(large).identifying
         edits, every = settings.edits, _members(settings.edits)
-        every["learned loss"] = LearnedLoss(_further(settings.teaching, examples), settings.teaching.weight)
+        every["learned loss"] = _learned_loss(settings.teaching, examples)
         return {name: every[name] for name in (edits.members if remaining else edits.without_right)}
 
     def treating(self, seed: int = 0, examples: int = 0, large: bool = False) -> Method:
@@ -77,8 +77,10 @@ def _members(edits: Edits) -> dict[str, Member]:
     return {name: m._replace(mass=1.0, score=label_part) for name, m in methods.items()}
 
 
-def _further(settings: Teaching, examples: int) -> Method:
-    return fine_tune(settings.rate, *settings.size(examples))
+def _learned_loss(settings: Teaching, examples: int) -> LearnedLoss:
+    """Known labels weigh as much in all, however few the passes."""
+    epochs, batch = settings.size(examples)
+    return LearnedLoss(fine_tune(settings.rate, epochs, batch), settings.weight * settings.epochs / epochs)
 
 
 def _tuned(settings: Forgetting, rate: float, seed: int, examples: int) -> Method:
