@@ -111,7 +111,7 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
         title = "γ from .01 to .05, as in the paper" if paper else "all γ"
         labelled(ax, title, "accuracy on failures never shown", "accuracy on what worked")
     legend(figure, axes[0])
-    shown = (1e-5, 1e-4, 0.001, 0.01, 0.05)
+    shown = (3e-4, 0.001, 0.003, 0.01, 0.05)
     columns: dict[str, Column] = {f"{m}, γ = {g:g}": (m, g) for m in ("holdout", "remaining") for g in shown}
     return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
 
