@@ -97,6 +97,7 @@ def ranked(model: nn.Module, sets: tuple, rows: tuple[int, int], batch: int, ask
     """Seconds for a few rows and for all of them, what one row costs, and a plain forward pass beside it."""
     (x, y), failures, remaining = sets
     device = ask["device"]
+    reading = seconds(lambda: [x[i : i + batch].clone() for i in range(0, rows[1], batch)], "cpu")
     taken = {}
     for n in (min(rows), *rows):  # the first warms up
         taken[n] = seconds(
@@ -107,7 +108,8 @@ def ranked(model: nn.Module, sets: tuple, rows: tuple[int, int], batch: int, ask
     plain(model, there, batch, device)
     found = {
         "rows": rows[1], "seconds": taken[rows[1]], "seconds, few rows": taken[rows[0]], "few rows": rows[0],
-        "rows a second": 1 / each, "edit, seconds": taken[rows[0]] - each * rows[0],
+        "reading alone, rows a second": rows[1] / reading, "rows a second": 1 / each,
+        "edit, seconds": taken[rows[0]] - each * rows[0],
         "plain forward, rows a second": rows[1] / seconds(lambda: plain(model, x[: rows[1]], batch, device), device),
         "plain forward, rows on the device": len(there) / seconds(lambda: plain(model, there, batch, device), device),
         "peak bytes on the device": torch.cuda.max_memory_allocated() if device == "cuda" else 0,

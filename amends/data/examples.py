@@ -14,7 +14,7 @@ from torch import Tensor
 
 from amends.data.ahead import ahead
 from amends.data.given import records
-from amends.data.inputs import Inputs, each, joined, leaves
+from amends.data.inputs import Inputs, at_rows, each, joined, leaves
 from amends.data.stored import is_stored, one_after_the_other
 from amends.data.views import Training
 from amends.errors import BadInput
@@ -56,8 +56,7 @@ class Examples:
         )
 
     def fetch(self, start: int, stop: int) -> tuple[Inputs, Tensor]:
-        rows = self.rows[start:stop]
-        return each(self.x, lambda t: t[rows]), self.y[start:stop]
+        return at_rows(self.x, self.rows[start:stop]), self.y[start:stop]
 
     def batches(self, spans: Sequence[tuple[int, int]], device: torch.device) -> Iterator[tuple[Inputs, Tensor]]:
         """What `fetch` returns for each span, on the device. What must be read or sent is begun while the batch before
@@ -68,8 +67,10 @@ class Examples:
             return
 
         def read(span: tuple[int, int]) -> tuple[Inputs, Tensor]:
-            x, y = self.fetch(*span)
-            return (each(x, lambda t: t.pin_memory()), y) if sending else (x, y)
+            if not sending:
+                return self.fetch(*span)
+            part = at_rows(self.x, self.rows[slice(*span)], copied=False)
+            return each(part, lambda t: t.pin_memory()), self.y[slice(*span)]
 
         for x, y in ahead(partial(read, span) for span in spans):
             yield each(x, lambda t: t.to(device, non_blocking=True)), y

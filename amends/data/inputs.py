@@ -28,6 +28,16 @@ def each(x: Inputs, f: Any) -> Any:
     return tuple(f(v) for v in x) if isinstance(x, tuple) else f(x)
 
 
+def at_rows(x: Inputs, rows: Tensor, *, copied: bool = True) -> Inputs:
+    """Some rows of an input, in that order: in one piece where they follow on each other. A copy, unless whoever asks
+    makes one."""
+    first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, -1)
+    if last - first + 1 == len(rows) and bool((rows[1:] > rows[:-1]).all()):
+        part = each(x, lambda t: t[first : last + 1])
+        return each(part, lambda t: t.clone()) if copied and all(isinstance(t, Tensor) for t in leaves(x)) else part
+    return each(x, lambda t: t.index_select(0, rows) if isinstance(t, Tensor) else t[rows])
+
+
 def joined(parts: Sequence[Inputs]) -> Inputs:
     """Several inputs of one kind, one after the other."""
     first = parts[0]

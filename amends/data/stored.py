@@ -89,7 +89,10 @@ class Stored:
 
     def __getitem__(self, rows: Any) -> Tensor:
         one = isinstance(rows, int | np.integer)
-        at = np.array([rows]) if one else rows.cpu().numpy() if isinstance(rows, Tensor) else np.arange(len(self))[rows]
+        if isinstance(rows, slice):
+            at = np.arange(*rows.indices(len(self)))
+        else:
+            at = np.array([rows]) if one else np.asarray(rows.cpu() if isinstance(rows, Tensor) else rows)
         found = self.reader(np.ascontiguousarray(at, dtype=np.int64), self.leaf)
         return found[0] if one else found
 

@@ -82,6 +82,17 @@ def test_a_mapped_file_is_not_copied(tmp_path):
     assert set_hash(made.x, made.y) == set_hash(torch.tensor(rows), torch.arange(50) % 2)
 
 
+def test_what_a_batch_holds_is_a_copy_in_the_order_asked_for(world):
+    """A model may write into what it is given; the user's data stays as it is."""
+    x, y = world[1]
+    for made in (examples((x, y), "train"), examples(stored(Items(x, y)), "train")):
+        for rows in (np.arange(20, 90), np.array([5, 3, 4]), np.array([7, 8, 10]), np.array([9]), np.array([2, 2, 3])):
+            found = made[rows].fetch(0, len(rows))[0]
+            assert torch.equal(found, x[rows])
+            found.fill_(-1.0)
+        assert float(x.min()) >= 0
+
+
 def test_an_item_that_cannot_be_read_is_named_or_left_out(world):
     x, y = world[1]
     broken = Items(x, y, damaged=[7, 200])
