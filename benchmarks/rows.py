@@ -18,7 +18,7 @@ from amends.settings import DEFAULT
 
 Rows = dict[str, dict[str, Any]]
 WHOLE = "default, edits with all failures too"  # each member edits a third time, with all of the failures
-BY_REPAIR = "default, heard by what they repair"  # not by what they set apart; the loss repairs nothing
+BY_REPAIR = "default, weighed by what they repair"  # not by what they find
 AS_SCORED = "default, without how sure"  # harm counts the same, whatever scores as high
 CURVED = 4000  # examples of D that the curvature of a large model is measured on
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes

@@ -219,9 +219,9 @@ def test_every_column_and_key_of_a_run_is_in_the_reference_and_no_other(run):
     assert set(re.findall(r"`(\w+)`", dict(told)["data"])) == set(about["data"]["train"])
     arrays = next(line for line in parts["Files"].splitlines() if "scores.npz" in line).split("|")[2]
     assert re.findall(r"`(\w+)`", arrays) == np.load(run / "identified/scores.npz").files
-    heard = json.loads((run / "identified/heard.json").read_text())
-    row = next(line for line in parts["Files"].splitlines() if "heard.json" in line).split("|")[2]
-    assert re.findall(r"`(\w+)`", row) == list(heard[0])
+    members = json.loads((run / "identified/members.json").read_text())
+    row = next(line for line in parts["Files"].splitlines() if "members.json" in line).split("|")[2]
+    assert re.findall(r"`(\w+)`", row) == list(members[0])
 
 
 # --- words and numbers that stand in several places -----------------------------------------------

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from amends.algorithm.budget import announce_search
 from amends.algorithm.selection import fraction, positive, top
-from amends.committee.decide import Heard, decide
+from amends.committee.decide import MemberWeight, decide
 from amends.data.splits import split
 from amends.editors import PATIENCE, Editor, HeldOut, Watch, follow
 from amends.editors.tangent import Linearised
@@ -70,7 +70,7 @@ class Identified:
     raw: np.ndarray
     before: np.ndarray
     edited: Params | None = None
-    heard: tuple[Heard, ...] = ()
+    members: tuple[MemberWeight, ...] = ()
     unseen: np.ndarray | None = None
 
     def of(self, train: Factor, failures: Factor) -> Influence:
@@ -85,7 +85,7 @@ class Identified:
         start = Point(train.network.params)
         edited = None if self.edited is None else Point(train.network.weights({**start.mean, **self.edited}, "edited"))
         return Influence(
-            self.scores, self.raw, self.before, train, failures, start, edited, self.heard, self.unseen
+            self.scores, self.raw, self.before, train, failures, start, edited, self.members, self.unseen
         )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ class Influence:
     """Scores of D, in its order: higher is more harmful to the failures.
 
     `raw` is r̃ in nats, before any weighing; `before` is log p(z|θ̂) of each example. By default
-    several members were `heard`; `unseen` is then the probability of each failure's own label under
+    several `members` scored them; `unseen` is then the probability of each failure's own label under
     edits that were not shown it.
     """
 
@@ -105,7 +105,7 @@ class Influence:
     failures: Factor
     start: Posterior
     edited: Posterior | None = None
-    heard: tuple[Heard, ...] = ()
+    members: tuple[MemberWeight, ...] = ()
     unseen: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ class Influence:
     def identified(self) -> Identified:
         """What is worth keeping of it."""
         edited = None if self.edited is None else self.leaning
-        return Identified(self.scores, self.raw, self.before, edited, self.heard, self.unseen)
+        return Identified(self.scores, self.raw, self.before, edited, self.members, self.unseen)
 
     def _repr_html_(self) -> str:
         """In a notebook: the strongest causes, beside the failures they conflict with."""
@@ -221,7 +221,7 @@ def identified(
     before = finite(log_p, "the log-likelihood", "train")
     scores = finite(scored.scores, "the score", "train")
     raw = scores if scored.raw is scored.scores else finite(scored.raw, "the score", "train")
-    return Influence(scores, raw, before, train, failures, scored.start, scored.edited, scored.heard, scored.unseen)
+    return Influence(scores, raw, before, train, failures, scored.start, scored.edited, scored.members, scored.unseen)
 
 
 class Scored(NamedTuple):
@@ -231,7 +231,7 @@ class Scored(NamedTuple):
     raw: Tensor
     start: Posterior
     edited: Posterior | None
-    heard: tuple[Heard, ...] = ()
+    members: tuple[MemberWeight, ...] = ()
     unseen: np.ndarray | None = None
 
 
@@ -242,7 +242,7 @@ def _by_default(
     held = remaining is not None and len(remaining) >= settings.trials.few
     members = default.identifying(held, large(train.network.params), len(train))
     made = decide(members, train, failures, remaining, seed, progress, settings)
-    return Scored(made.scores, made.raw, made.start, made.edited, made.heard, made.unseen)
+    return Scored(made.scores, made.raw, made.start, made.edited, made.members, made.unseen)
 
 
 def by_edit(

@@ -72,7 +72,7 @@ def show_search(run: Run, job: Job, out: Path, warnings: list[str], as_json: boo
     if as_json:
         first = frame.head(20).to_dict("records")
         print_json({"run": str(out), "train": len(job.given["train"]), "failures": len(job.given["failures"]),
-                    "harmful": harmful(frame), "identified_with": run.heard, "warnings": warnings,
+                    "harmful": harmful(frame), "identified_with": run.members, "warnings": warnings,
                     "causes": first})  # fmt: skip
     else:
         show_identified(frame, out, warnings)

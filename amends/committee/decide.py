@@ -3,7 +3,7 @@
 No single edit finds the causes in every model, and often what the model does not believe, once it has learned what
 is known, finds more than any. The failures an edit was not shown, and the right examples it did not hold,
 say how high a right label scores; the member that puts most of D above that has found the most
-(`amends.committee.apart`), and harm counts by how sure its members are that what scores as high is wrong. Where none
+(`amends.committee.excess`), and harm counts by how sure its members are that what scores as high is wrong. Where none
 puts any, or there are no right examples, an edit is weighed by how well it does on what it was not shown: the
 failures it repairs and the right examples it leaves alone count the same, so a shift of the output bias,
 which fixes one side by breaking the other, gains nothing.
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amends.committee.apart import RightLabels
+from amends.committee.excess import RightLabels
 from amends.committee.known import Known
 from amends.committee.trying import Evidence, Trial, edited, learned, on_all, trial
 from amends.committee.weighing import confidence, joined, replicated, weights_of
@@ -42,7 +42,7 @@ SETTINGS = DEFAULT.identifying
 
 
 @dataclass(frozen=True)
-class Heard:
+class MemberWeight:
     """One member: the share of D it sets apart from right labels (None where they do not say), its balanced
     probability on what it was not shown (None without an edit), and its share in the scores."""
 
@@ -65,7 +65,7 @@ class Decision:
     raw: Tensor
     start: Posterior
     edited: Posterior
-    heard: tuple[Heard, ...]
+    members: tuple[MemberWeight, ...]
     unseen: np.ndarray
 
 
@@ -103,13 +103,13 @@ def decide(
     q, after = _middle(tried.edits[max(own, key=lambda name: own[name])])
     raw = q.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
     known = given.labels is not None
-    heard = [
-        Heard(name, t.found if known else None, t.balanced if t.ends else None, weights.get(name, 0.0))
+    counted = [
+        MemberWeight(name, t.found if known else None, t.balanced if t.ends else None, weights.get(name, 0.0))
         for name, t in tried.trials.items()
     ]
-    heard += [Heard(name, None, None, 0.0, str(e)) for name, e in tried.refused.items()]
+    counted += [MemberWeight(name, None, None, 0.0, str(e)) for name, e in tried.refused.items()]
     unseen = sum((own[name] * t.failures for name, t in tried.edits.items()), np.zeros(len(failures)))
-    return Decision(scores, raw, q, after, tuple(heard), unseen)
+    return Decision(scores, raw, q, after, tuple(counted), unseen)
 
 
 def evidence(train: Factor, failures: Factor, remaining: Factor | None, seed: int, settings: Identifying) -> Evidence:

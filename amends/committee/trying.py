@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from torch import Tensor
 
-from amends.committee.apart import Apart, RightLabels
+from amends.committee.excess import Excess, RightLabels
 from amends.committee.known import Known
 from amends.data.splits import halves, some
 from amends.editors import follow
@@ -61,18 +61,18 @@ class Trial:
     failures: np.ndarray
     right: np.ndarray
     scores: tuple[Tensor, ...] = ()
-    apart: Apart | None = None
+    excess: Excess | None = None
     ends: tuple[tuple[Posterior, Posterior], ...] = ()  # before and after each edit
     known: tuple[tuple[np.ndarray, np.ndarray, Tensor, Tensor], ...] = ()  # which right labels judge, and their scores
     learned: Posterior | None = None  # where a member ended that learned them
 
     @property
     def found(self) -> float:
-        return float(self.apart.share) if self.apart else 0.0
+        return float(self.excess.share) if self.excess else 0.0
 
     @property
     def noise(self) -> float:
-        return float(self.apart.noise) if self.apart else 0.0
+        return float(self.excess.noise) if self.excess else 0.0
 
     @property
     def balanced(self) -> float:
@@ -97,8 +97,8 @@ def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[
         ends.append((q, after))
         if given.labels is not None:
             known.append((unseen, judging, *(data.scores(method, q, after) for data in (failures, judges))))
-            parts.append(_apart(given.labels[given.at], known[-1], scores[-1]))
-    return Trial(on_failures, on_right, tuple(scores), Apart.mean(parts) if parts else None, tuple(ends), tuple(known))
+            parts.append(_excess(given.labels[given.at], known[-1], scores[-1]))
+    return Trial(on_failures, on_right, tuple(scores), Excess.mean(parts) if parts else None, tuple(ends), tuple(known))
 
 
 def learned(member: LearnedLoss, given: Evidence) -> Trial:
@@ -111,8 +111,8 @@ def learned(member: LearnedLoss, given: Evidence) -> Trial:
     failures, judges = given.failures.data, given.judges.data
     scores, of_failures, of_right = (member.score(after, data) for data in (given.sample.data, failures, judges))
     every = (np.arange(len(failures)), np.arange(len(judges)), of_failures, of_right)
-    apart = _apart(given.learned[given.at], every, scores)
-    return Trial(np.zeros(0), np.zeros(0), (scores,), apart, known=(every,), learned=after)
+    excess = _excess(given.learned[given.at], every, scores)
+    return Trial(np.zeros(0), np.zeros(0), (scores,), excess, known=(every,), learned=after)
 
 
 def on_all(member: Member, tried: Trial, given: Evidence) -> Trial:
@@ -124,13 +124,13 @@ def on_all(member: Member, tried: Trial, given: Evidence) -> Trial:
         labels, scores = given.learned, (member.score(cast("Posterior", tried.learned), given.train.data),)
     else:
         scores = tuple(given.train.scores(member, q, after) for q, after in tried.ends)
-    parts = [] if labels is None else [_apart(labels, k, s) for k, s in zip(tried.known, scores, strict=True)]
-    return replace(tried, scores=scores, apart=Apart.mean(parts) if parts else None)
+    parts = [] if labels is None else [_excess(labels, k, s) for k, s in zip(tried.known, scores, strict=True)]
+    return replace(tried, scores=scores, excess=Excess.mean(parts) if parts else None)
 
 
-def _apart(labels: RightLabels, known: tuple[np.ndarray, np.ndarray, Tensor, Tensor], scores: Tensor) -> Apart:
+def _excess(labels: RightLabels, known: tuple[np.ndarray, np.ndarray, Tensor, Tensor], scores: Tensor) -> Excess:
     unseen, judging, of_failures, of_right = known
-    return labels.among(unseen, judging).apart(scores, of_failures, of_right)
+    return labels.among(unseen, judging).excess(scores, of_failures, of_right)
 
 
 def edited(

@@ -54,7 +54,7 @@ def confidence(
     as high in its class, where they have found any."""
     if not found_most((t for _, t in counting), weights):
         return 1.0
-    sure = sum(weight * t.apart.sure for weight, t in counting if t.apart)
+    sure = sum(weight * t.excess.confidence for weight, t in counting if t.excess)
     return torch.as_tensor(scores.unsure + sure).to(like)
 
 

@@ -197,5 +197,5 @@ def _classes(run: View) -> Html:
 
 
 def _method(run: View) -> Html:
-    parts = [tables.members(run) if run.heard else None, settings.config(run), settings.made_with(run)]
+    parts = [tables.members(run) if run.members else None, settings.config(run), settings.made_with(run)]
     return join([*parts, tag("h3", "Make this run again"), settings.replay(run)])

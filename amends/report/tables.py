@@ -86,10 +86,10 @@ def rounds(run: View) -> Html:
 
 
 def members(run: View) -> Html:
-    """The members that were heard, and how much each counts."""
-    refused = any(r.get("refused") for r in run.heard)
+    """The members of the committee, and how much each counts."""
+    refused = any(r.get("refused") for r in run.members)
     rows = [(r["name"], share(r["found"]), number(r["unseen"]), share(r["weight"]), r.get("refused") or "")
-            for r in run.heard]  # fmt: skip
+            for r in run.members]  # fmt: skip
     head = ("member", "share of train it tells from right labels", "on what it was not shown", "weight in the scores",
             "refused because")  # fmt: skip
     rows, head = [row[: 5 if refused else 4] for row in rows], head[: 5 if refused else 4]

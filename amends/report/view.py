@@ -25,7 +25,7 @@ class View:
     causes: list[dict[str, Any]]
     total: int
     looks: dict[str, Any]
-    heard: list[dict[str, Any]]  # the members that scored the examples
+    members: list[dict[str, Any]]  # the members that scored the examples
 
     @classmethod
     def of(cls, run: Run) -> View:
@@ -33,7 +33,7 @@ class View:
         causes, total = run.first_causes(ROWS)
         return cls(
             name=str(run.about["run"].get("name") or run.name), about=run.about, metrics=run.metrics if done else {},
-            curve=run.curve if done else [], causes=causes, total=total, looks=run.looks, heard=run.heard,
+            curve=run.curve if done else [], causes=causes, total=total, looks=run.looks, members=run.members,
         )  # fmt: skip
 
     @property

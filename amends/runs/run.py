@@ -148,11 +148,11 @@ class Run:
         return read_looks(path) if path.exists() else {"kind": "none"}
 
     @property
-    def heard(self) -> list[dict[str, Any]]:
+    def members(self) -> list[dict[str, Any]]:
         """The members of the committee that scored the examples; none for a single method."""
         if self.state == DONE:
             return self.metrics.get("identified_with", [])
-        paths = (self.folder / name / "heard.json" for name in ("identified", "rounds/1"))
+        paths = (self.folder / name / "members.json" for name in ("identified", "rounds/1"))
         return next((read_json(path, list) for path in paths if path.exists()), [])
 
     def summary(self) -> dict[str, Any]:

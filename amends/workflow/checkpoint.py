@@ -18,7 +18,7 @@ from amends.algorithm.curve import NOTHING, CurvePoint, Fit, Limits
 from amends.algorithm.identify import Identified
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, Search
-from amends.committee.decide import Heard
+from amends.committee.decide import MemberWeight
 from amends.errors import RunMismatch
 from amends.evidence.params import Params
 from amends.progress import Progress
@@ -36,7 +36,7 @@ def stage_folder(rounds: int, number: int) -> Path:
 
 
 def write_search(search: Search, folder: Path) -> None:
-    """scores.npz, heard.json and, where a method edits, edited.safetensors."""
+    """scores.npz, members.json and, where a method edits, edited.safetensors."""
     folder.mkdir(parents=True)
     known = search.influence.identified
     arrays = {"scores": known.scores, "raw": known.raw, "before": known.before, "query": search.part.query}
@@ -45,7 +45,7 @@ def write_search(search: Search, folder: Path) -> None:
     np.savez(folder / "scores.npz", allow_pickle=False, **arrays)
     if known.edited is not None:
         _weights(known.edited, folder / "edited.safetensors")
-    (folder / "heard.json").write_text(_json([h.row() for h in known.heard]), encoding="utf-8")
+    (folder / "members.json").write_text(_json([h.row() for h in known.members]), encoding="utf-8")
 
 
 def read_identified(folder: Path) -> Identified:
@@ -55,10 +55,10 @@ def read_identified(folder: Path) -> Identified:
 
 def _identified(folder: Path) -> Identified:
     arrays = _arrays(folder)
-    heard = tuple(Heard(**row) for row in json.loads((folder / "heard.json").read_text(encoding="utf-8")))
+    members = tuple(MemberWeight(**row) for row in json.loads((folder / "members.json").read_text(encoding="utf-8")))
     path = folder / "edited.safetensors"
     edited = load_file(path) if path.exists() else None
-    return Identified(arrays["scores"], arrays["raw"], arrays["before"], edited, heard, arrays.get("unseen"))
+    return Identified(arrays["scores"], arrays["raw"], arrays["before"], edited, members, arrays.get("unseen"))
 
 
 def _arrays(folder: Path) -> dict[str, np.ndarray]:

@@ -225,7 +225,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "keep": {n: {"before": share(given[n], start), "after": share(given[n], theta)} for n in plan.kept},
         "suspects": suspects.tolist(),
         "duplicates": duplicates(given["train"], gone),
-        "identified_with": [h.row() for h in whole.search.influence.heard],
+        "identified_with": [h.row() for h in whole.search.influence.members],
         "setup": {**problem.setup.right, "alarms": list(problem.setup.alarms)},
         "allowed": list(problem.allowed),
         "warnings": [*problem.setup.alarms, *risks(problem.allowed), *warnings_of(split, given, metrics, suspects)],

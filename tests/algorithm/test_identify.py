@@ -20,7 +20,7 @@ def world():
 def test_a_method_by_name_hears_nobody(world):
     net, train, failures, _, _ = world
     influence = amends.identify(net, train, failures, method=amends.methods.grad_dot())
-    assert influence.heard == ()
+    assert influence.members == ()
     assert influence.unseen is None
 
 
@@ -38,7 +38,7 @@ def test_a_model_that_is_right_about_nothing_can_be_asked():
     net, (x, y), failures, _ = lines()
     influence = amends.identify(net, (x, (y + 1) % 3), failures)
     assert np.isfinite(influence.scores).all()
-    assert sum(h.weight for h in influence.heard) == pytest.approx(1)
+    assert sum(h.weight for h in influence.members) == pytest.approx(1)
 
 
 def test_a_tangent_leans_towards_the_failures_without_running_away():

@@ -1,4 +1,4 @@
-"""Several members heard by what they find: the scores they give together."""
+"""Several members, weighed by what they find: the scores they give together."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def test_the_committee_finds_what_was_turned(influence, world):
     assert influence.scores.shape == influence.raw.shape == (100,)
 
 
-def test_who_was_heard_and_what_was_unseen(influence, world):
+def test_who_counts_and_what_was_unseen(influence, world):
     _, _, failures, _, _ = world
-    assert [h.name for h in influence.heard] == list(Default().identifying(True))
-    assert all(h.refused == "" and 0 <= h.found <= 1 and h.weight >= 0 for h in influence.heard)
-    assert [h.name for h in influence.heard if h.unseen is None] == ["learned loss"]
-    assert all(0 <= h.unseen <= 1 for h in influence.heard if h.name != "learned loss")
-    assert sum(h.weight for h in influence.heard) == pytest.approx(1.0)
+    assert [h.name for h in influence.members] == list(Default().identifying(True))
+    assert all(h.refused == "" and 0 <= h.found <= 1 and h.weight >= 0 for h in influence.members)
+    assert [h.name for h in influence.members if h.unseen is None] == ["learned loss"]
+    assert all(0 <= h.unseen <= 1 for h in influence.members if h.name != "learned loss")
+    assert sum(h.weight for h in influence.members) == pytest.approx(1.0)
     assert influence.unseen.shape == (len(failures[0]),)
     assert ((influence.unseen >= 0) & (influence.unseen <= 1)).all()
-    for h in influence.heard:
+    for h in influence.members:
         row = {"name": h.name, "found": h.found, "unseen": h.unseen, "weight": h.weight, "refused": ""}
         assert h.row() == row
 
@@ -51,23 +51,23 @@ def test_scores_are_harm_times_how_sure_the_member_is(world, monkeypatch):
     made = decided(members, train, failures, remaining)
     monkeypatch.setattr(committee, "confidence", lambda *_: 1.0)
     plain = decided(members, train, failures, remaining)
-    sure = seen[0]["it"].apart.sure
-    assert made.heard[0].weight == 1.0
+    sure = seen[0]["it"].excess.confidence
+    assert made.members[0].weight == 1.0
     assert sure.max() > 0.3
     assert_close(made.scores, plain.scores * torch.tensor(np.where(plain.scores > 0, 0.1 + sure, 1.0)))
 
 
 @pytest.mark.usefixtures("alike")
-def test_what_was_unseen_is_the_weighed_mean_of_those_heard(world):
+def test_what_was_unseen_is_the_weighed_mean_of_those_that_count(world):
     train, failures, remaining = evidence(*world[:4])
     members = {"a": ours(amends.methods.grad_dot()), "b": ours(amends.methods.ewc())}
     both = decided(members, train, failures, remaining)
     alone = {name: decided({name: m}, train, failures, remaining) for name, m in members.items()}
-    assert all(h.weight > 0 for h in both.heard)
-    assert np.allclose(both.unseen, sum(h.weight * alone[h.name].unseen for h in both.heard))
-    joined = weighing.joined([(h.weight, alone[h.name].scores) for h in both.heard])
+    assert all(h.weight > 0 for h in both.members)
+    assert np.allclose(both.unseen, sum(h.weight * alone[h.name].unseen for h in both.members))
+    joined = weighing.joined([(h.weight, alone[h.name].scores) for h in both.members])
     assert_close(both.scores, torch.where(joined > 0, joined, both.scores))
-    first = max(both.heard, key=lambda h: h.weight).name
+    first = max(both.members, key=lambda h: h.weight).name
     assert_close(both.raw, alone[first].raw)
 
 
@@ -87,9 +87,9 @@ def test_a_sample_of_d_is_enough_to_weigh_members_and_all_of_it_is_scored(world)
     members = {"a": ours(amends.methods.grad_dot()), "b": ours(amends.methods.ewc()),
                "learned": LearnedLoss(fine_tune(2e-3, 5.0), 4.0)}  # fmt: skip
     whole, part = (decided(members, train, failures, remaining, sample=n) for n in (100, 60))
-    for a, b in zip(whole.heard, part.heard, strict=True):
+    for a, b in zip(whole.members, part.members, strict=True):
         assert b.found == pytest.approx(a.found, abs=0.1)
-    counting = [h.name for h in part.heard if h.weight]
+    counting = [h.name for h in part.members if h.weight]
     assert counting
     assert part.scores.shape == whole.scores.shape == (100,)
     assert np.corrcoef(part.scores, whole.scores)[0, 1] > 0.9
@@ -129,7 +129,7 @@ def test_budgets_differ_in_who_is_tried_and_how_far(world):
     names = {}
     for budget in ("quick", "default", "thorough"):
         influence = amends.identify(net, train, failures, remaining=remaining, method=amends.methods.default(budget))
-        names[budget] = {h.name for h in influence.heard}
+        names[budget] = {h.name for h in influence.members}
         assert average_precision(influence.scores, np.isin(np.arange(100), turned)) > 0.6
     assert names["quick"] < names["default"] < names["thorough"]
     with pytest.raises(BadInput, match="budget is 'small'; there is none of that name"):
@@ -145,10 +145,10 @@ def test_labels_strewn_at_random_are_found_by_what_is_not_believed(strewn):
     net, train, failures, right, turned, _ = strewn
     influence = amends.identify(net, train, failures, remaining=right)
     edits = amends.identify(net, train, failures, remaining=right, method=Without())
-    heard = {h.name: h for h in influence.heard}
-    assert heard["learned loss"].weight > 0.5
-    assert heard["learned loss"].unseen is None
-    assert heard["learned loss"].found == max(h.found for h in influence.heard)
+    members = {h.name: h for h in influence.members}
+    assert members["learned loss"].weight > 0.5
+    assert members["learned loss"].unseen is None
+    assert members["learned loss"].found == max(h.found for h in influence.members)
     assert average_precision(influence.scores, turned) > average_precision(edits.scores, turned) + 0.1
     assert np.array_equal(influence.unseen, edits.unseen), "what edits were not shown is theirs to say"
     assert influence.edited is not None
@@ -160,7 +160,7 @@ def test_sample_weights_of_d_alone_say_nothing_about_its_labels(strewn):
     heavy = x, with_weights(y, torch.full((len(y),), 5.0))
     failures, right = ((a, with_weights(b, torch.ones(len(b)))) for a, b in (failures, right))
     influence = amends.identify(net, heavy, failures, remaining=right, likelihood=Weighted())
-    assert all(h.found is None for h in influence.heard)
+    assert all(h.found is None for h in influence.members)
 
 
 def refusing(train, remaining):
@@ -175,10 +175,10 @@ def test_a_member_that_refuses_is_named_and_the_rest_decide(world):
     made = decided({"a": good["a"], "no": refused, "b": good["b"]}, train, failures, remaining)
     assert torch.equal(made.scores, expected.scores)
     assert np.array_equal(made.unseen, expected.unseen)
-    (row,) = (h.row() for h in made.heard if h.refused)
+    (row,) = (h.row() for h in made.members if h.refused)
     why = "no end in sight; test; none"
     assert row == {"name": "no", "found": None, "unseen": None, "weight": 0.0, "refused": why}
-    assert [h for h in made.heard if not h.refused] == list(expected.heard)
+    assert [h for h in made.members if not h.refused] == list(expected.members)
 
 
 def test_a_member_that_ends_at_infinity_is_refused(world):
@@ -190,7 +190,7 @@ def test_a_member_that_ends_at_infinity_is_refused(world):
 
     members = {"away": Method(Laplace(Diagonal(GGN())), away), "good": ours(amends.methods.grad_dot())}
     made = decided(members, train, failures, remaining)
-    assert [h.name for h in made.heard if "not finite" in h.refused] == ["away"]
+    assert [h.name for h in made.members if "not finite" in h.refused] == ["away"]
     assert made.scores.isfinite().all()
 
 
@@ -205,7 +205,7 @@ def test_few_failures_and_few_right_ones_do(world, number, right):
     net, train, failures, remaining, turned = world
     rest = None if right is None else tuple(v[:right] for v in remaining)
     influence = amends.identify(net, train, tuple(v[:number] for v in failures), remaining=rest)
-    assert len(influence.heard) == (4 if right and right >= 4 else 3)
+    assert len(influence.members) == (4 if right and right >= 4 else 3)
     assert influence.unseen.shape == (number,)
     assert average_precision(influence.scores, np.isin(np.arange(100), turned)) > 2 * len(turned) / 100
 
@@ -234,7 +234,7 @@ def test_causes_are_found_in_regression_and_among_labels(likelihood, rest):
     influence = amends.identify(
         net, (x[:160], given[:160]), failures, remaining=remaining if rest else None, likelihood=likelihood
     )
-    assert not any(h.refused for h in influence.heard)
+    assert not any(h.refused for h in influence.members)
     assert average_precision(influence.scores, off[:160].numpy()) > 0.6
 
 
@@ -244,7 +244,7 @@ def test_the_same_seed_gives_the_same_bit_for_bit(influence, world):
     assert np.array_equal(again.scores, influence.scores)
     assert np.array_equal(again.raw, influence.raw)
     assert np.array_equal(again.unseen, influence.unseen)
-    assert again.heard == influence.heard
+    assert again.members == influence.members
 
 
 def test_batches_do_not_matter(influence, world):
@@ -252,4 +252,4 @@ def test_batches_do_not_matter(influence, world):
     other = amends.identify(net, train, failures, remaining=remaining, batch_size=40)
     assert np.allclose(other.scores, influence.scores, rtol=0, atol=1e-6)
     assert np.allclose(other.unseen, influence.unseen, rtol=0, atol=1e-6)
-    assert np.allclose([h.weight for h in other.heard], [h.weight for h in influence.heard], rtol=0, atol=1e-6)
+    assert np.allclose([h.weight for h in other.members], [h.weight for h in influence.members], rtol=0, atol=1e-6)

@@ -75,7 +75,7 @@ def test_known_labels_that_were_learned_say_what_right_ones_score(world, monkeyp
 def test_few_right_examples_teach_nothing(world):
     net, train, failures, remaining, _ = world
     influence = amends.identify(net, train, failures, remaining=tuple(v[:10] for v in remaining))
-    (learned,) = (h for h in influence.heard if h.name == "learned loss")
+    (learned,) = (h for h in influence.members if h.name == "learned loss")
     assert learned.weight == 0
     assert "right examples do not say how high right labels score" in learned.refused
 

@@ -64,8 +64,8 @@ def test_a_member_is_judged_by_what_it_was_not_shown(world):
         for data, past in ((failures, (one, two)), (remaining, member.held))
     )
     assert np.allclose(made.unseen, on_failures)
-    assert made.heard[0].unseen == pytest.approx((on_failures.mean() + on_right.mean()) / 2)
-    assert made.heard[0].weight == 1.0
+    assert made.members[0].unseen == pytest.approx((on_failures.mean() + on_right.mean()) / 2)
+    assert made.members[0].weight == 1.0
     for name, value in made.edited.mean.items():
         assert_close(value, (member.ends[0].mean[name] + member.ends[1].mean[name]) / 2)
     assert_close(made.raw, first_order(made.start, made.edited, train))
@@ -118,11 +118,11 @@ def free(name, column):
     return ours(Method(remember, Mode()))
 
 
-def test_a_shift_of_the_bias_is_not_heard_more_than_what_separates():
+def test_a_shift_of_the_bias_does_not_count_more_than_what_separates():
     train, failures, remaining = one_sided()
     bias, separates = free("bias", slice(None)), free("weight", 1)
     made = decided({"bias": bias, "separates": separates}, train, failures, remaining)
-    by = {h.name: h for h in made.heard}
+    by = {h.name: h for h in made.members}
     alone = decided({"bias": bias}, train, failures, remaining)
     assert alone.unseen.mean() > 0.95, "the shift does put the failures right"
     assert by["bias"].unseen < 0.8

@@ -11,35 +11,35 @@ from torch.testing import assert_close
 
 import amends
 from amends.committee import trying, weighing
-from amends.committee.apart import Apart
+from amends.committee.excess import Excess
 from amends.methods import Default
 
 
-def rates(heard, worth):
+def rates(members, worth):
     """How fast the weight of each falls with how much worse than the best it does."""
-    best = max(heard, key=worth)
-    return [np.log(best.weight / h.weight) / (worth(best) - worth(h)) for h in heard if h.weight and h is not best]
+    best = max(members, key=worth)
+    return [np.log(best.weight / h.weight) / (worth(best) - worth(h)) for h in members if h.weight and h is not best]
 
 
 def test_weights_follow_what_was_found(influence):
-    by_weight, by_found = (sorted(influence.heard, key=key) for key in (lambda h: h.weight, lambda h: h.found))
+    by_weight, by_found = (sorted(influence.members, key=key) for key in (lambda h: h.weight, lambda h: h.found))
     assert [h.name for h in by_weight if h.weight] == [h.name for h in by_found if h.weight]
-    falls = rates(influence.heard, lambda h: h.found)
+    falls = rates(influence.members, lambda h: h.found)
     assert len(falls) > 1
     assert falls == pytest.approx([falls[0]] * len(falls))
 
 
 def test_without_right_examples_weights_follow_what_was_unseen(world):
     net, train, failures, _, _ = world
-    heard = amends.identify(net, train, failures).heard
-    assert [h.name for h in heard] == list(Default().identifying(False))
-    assert all(h.found is None for h in heard)
-    falls = rates(heard, lambda h: h.unseen)
+    members = amends.identify(net, train, failures).members
+    assert [h.name for h in members] == list(Default().identifying(False))
+    assert all(h.found is None for h in members)
+    falls = rates(members, lambda h: h.unseen)
     assert falls == pytest.approx([falls[0]] * len(falls))
 
 
 def trial(failures, right, found=0.0, noise=0.0):
-    return trying.Trial(np.array(failures), np.array(right), (), Apart(found, noise, np.zeros(1)))
+    return trying.Trial(np.array(failures), np.array(right), (), Excess(found, noise, np.zeros(1)))
 
 
 def test_weights_by_what_was_found_by_hand():
@@ -51,7 +51,7 @@ def test_weights_by_what_was_found_by_hand():
     }
     say = np.array([1.0, np.exp(-1)])
     assert weighing.weights_of(trials) == pytest.approx(dict(zip(trials, [*say / say.sum(), 0.0], strict=True)))
-    wide = {name: replace(t, apart=replace(t.apart, noise=0.06)) for name, t in trials.items()}
+    wide = {name: replace(t, excess=replace(t.excess, noise=0.06)) for name, t in trials.items()}
     assert weighing.weights_of(wide)["less"] / weighing.weights_of(wide)["best"] == pytest.approx(np.exp(-0.05 / 0.06))
 
 
@@ -69,11 +69,11 @@ def test_what_is_no_more_than_noise_decides_nothing():
 
 
 def test_harm_counts_as_members_are_sure_and_a_tenth():
-    a, b = (replace(trial([0], [0]), apart=Apart(0.2, 0.01, np.array(sure))) for sure in ([0, 1], [1, 1]))
+    a, b = (replace(trial([0], [0]), excess=Excess(0.2, 0.01, np.array(sure))) for sure in ([0, 1], [1, 1]))
     assert_close(weighing.confidence([(0.75, a), (0.25, b)], torch.zeros(2)), torch.tensor([0.35, 1.1]))
-    wild = replace(a, apart=replace(a.apart, noise=0.1))
+    wild = replace(a, excess=replace(a.excess, noise=0.1))
     assert weighing.confidence([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
-    assert weighing.confidence([(1.0, replace(a, apart=None))], torch.zeros(2)) == 1.0
+    assert weighing.confidence([(1.0, replace(a, excess=None))], torch.zeros(2)) == 1.0
 
 
 def test_weights_by_hand():

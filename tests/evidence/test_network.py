@@ -61,8 +61,8 @@ def test_a_layer_without_second_derivatives_leaves_the_members_that_need_none():
     x = torch.randint(0, 30, (90, 5))
     y = net(x).argmax(1)
     sets = (x[:40], y[:40]), (x[40:60], (y[40:60] + 1) % 3), (x[60:], y[60:])
-    heard = {h.name: h for h in amends.identify(net, *sets[:2], remaining=sets[2]).heard}
-    assert "no second derivative" in heard["linear"].refused
-    assert heard["functional"].refused == ""
+    members = {h.name: h for h in amends.identify(net, *sets[:2], remaining=sets[2]).members}
+    assert "no second derivative" in members["linear"].refused
+    assert members["functional"].refused == ""
     with pytest.raises(BadInput, match=r"no second derivative .*; choose ewc or functional"):
         amends.identify(net, *sets[:2], method=amends.methods.grad_dot())

@@ -65,7 +65,7 @@ def identified(copy):
     path.write_text(path.read_text().replace('state = "done"', 'state = "identified"'))
     frame = pd.read_csv(copy / "causes.csv").assign(decision="")
     frame.to_csv(copy / "causes.csv", index=False)
-    (copy / "identified" / "heard.json").write_text(
+    (copy / "identified" / "members.json").write_text(
         '[{"name": "ewc", "found": 0.1, "unseen": 0.5, "weight": 1, "refused": ""}]'
     )
     return frame

@@ -63,16 +63,16 @@ def test_a_search_has_no_metrics_and_a_curve_once_one_is_made(folder):
     assert len(Run.open(folder).curve) == 2
     (folder / "curve.csv").unlink()
     run = Run.open(folder)
-    assert (run.curve, run.heard, run.looks) == ([], [], {"kind": "none"})
+    assert (run.curve, run.members, run.looks) == ([], [], {"kind": "none"})
     with pytest.raises(BadInput, match="nothing is repaired yet"):
         _ = run.metrics
     (folder / "identified").mkdir()
-    (folder / "identified/heard.json").write_text('[{"name": "si"}]')
-    assert [row["name"] for row in run.heard] == ["si"]
+    (folder / "identified/members.json").write_text('[{"name": "si"}]')
+    assert [row["name"] for row in run.members] == ["si"]
 
 
 def test_the_members_of_a_repair_are_those_of_its_metrics(folder):
-    assert Run.open(folder).heard == [{"name": "ewc", "weight": 1.0}]
+    assert Run.open(folder).members == [{"name": "ewc", "weight": 1.0}]
 
 
 def test_what_was_kept_is_read_word_for_word(folder):

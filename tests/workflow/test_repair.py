@@ -58,11 +58,11 @@ def test_failures_that_no_data_explains_are_not_repaired_and_named():
     assert any("seem to have a wrong label" in w for w in result.metrics["warnings"])
 
 
-def test_who_was_heard_what_was_copied_and_who_is_suspected(planted, result):
-    heard = result.metrics["identified_with"]
-    assert [row["name"] for row in heard] == [h.name for h in result.influence.heard]
-    assert sum(row["weight"] for row in heard) == pytest.approx(1.0)
-    assert all(set(row) == {"name", "found", "unseen", "weight", "refused"} for row in heard)
+def test_who_counted_what_was_copied_and_who_is_suspected(planted, result):
+    members = result.metrics["identified_with"]
+    assert [row["name"] for row in members] == [h.name for h in result.influence.members]
+    assert sum(row["weight"] for row in members) == pytest.approx(1.0)
+    assert all(set(row) == {"name", "found", "unseen", "weight", "refused"} for row in members)
     assert result.metrics["duplicates"] == amends.nearness.copies.duplicates(result.influence.train, result.removed)
     assert set(result.metrics["suspects"]) <= set(result.rounds[0].search.part.query.tolist())
     assert not any("too few" in w for w in result.metrics["warnings"])

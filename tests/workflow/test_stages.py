@@ -99,7 +99,7 @@ def test_several_groups_go_on_from_any_stage(whole, tmp_path, monkeypatch, ended
 @pytest.mark.usefixtures("_inside")
 def test_a_finished_run_keeps_what_each_search_found_and_no_weights_twice(whole):
     assert {p.name for p in (whole / "rounds").iterdir()} == {"1", "2"}
-    assert {p.name for p in (whole / "rounds/1").iterdir()} == {"scores.npz", "heard.json", "edited.safetensors"}
+    assert {p.name for p in (whole / "rounds/1").iterdir()} == {"scores.npz", "members.json", "edited.safetensors"}
     first, second = (np.load(whole / f"rounds/{k}/scores.npz")["query"] for k in (1, 2))
     assert not set(first) & set(second)
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from amends.committee import apart
-from amends.committee.apart import Apart, RightLabels
+from amends.committee import excess
+from amends.committee.excess import Excess, RightLabels
 from amends.committee.known import Known
 from amends.errors import NonFinite
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Gaussian
 from tests.committee.worlds import blobs, evidence, fitted
 from tests.conftest import factor
-from tests.exact import apart as exact
+from tests.exact import excess as exact
 
 
 def test_against_one_threshold_after_the_other():
@@ -25,10 +25,10 @@ def test_against_one_threshold_after_the_other():
         scores, known = rng.normal(0.7, 1, 60).round(1), rng.normal(0, 1, 40).round(1)  # with ties
         weights = rng.random(40) * (rng.random(40) > 0.2)
         given = scores, kinds, known, known_kinds, weights, {1: 0.1 * seed}
-        ours, (share, noise, sure) = apart._apart(*given, exact.LEAN), exact.apart(*given)
+        ours, (share, noise, sure) = excess._excess(*given, exact.LEAN), exact.excess(*given)
         assert (ours.share, ours.noise) == pytest.approx((share, noise), abs=1e-12)
-        assert ours.sure == pytest.approx(sure, abs=1e-12)
-        assert ours.sure.max() > 0
+        assert ours.confidence == pytest.approx(sure, abs=1e-12)
+        assert ours.confidence.max() > 0
 
 
 def labels(train, failures, right, failing, classes=1):
@@ -48,7 +48,7 @@ def test_it_is_the_share_that_is_wrong_if_the_score_tells(wrong, classes):
         turned = np.arange(2000) % 20 < 20 * wrong
         scores = torch.tensor(np.where(turned, right + distance, right))
         at = labels(2000, 0, 1000, 0.0, classes)
-        shares[distance] = at.apart(scores, torch.zeros(0), known).share
+        shares[distance] = at.excess(scores, torch.zeros(0), known).share
         assert 0 <= shares[distance] <= wrong + 0.02
     assert shares[0.0] < 0.03
     assert shares[0.0] < shares[1.0] < shares[8.0]
@@ -65,8 +65,8 @@ def test_more_of_a_class_is_nothing_wrong_with_it():
         RightLabels(kinds, nobody, known_kinds, 0.0),
         RightLabels(0 * kinds, nobody, 0 * known_kinds, 0.0),
     )
-    assert by_class.apart(scores, torch.zeros(0), known).share < 0.03
-    assert as_one.apart(scores, torch.zeros(0), known).share > 0.1
+    assert by_class.excess(scores, torch.zeros(0), known).share < 0.03
+    assert as_one.excess(scores, torch.zeros(0), known).share > 0.1
 
 
 def test_how_many_failures_were_given_does_not_matter():
@@ -77,9 +77,9 @@ def test_how_many_failures_were_given_does_not_matter():
     for given in (1000, 100, 20):
         at = labels(1000, given, 1000, 0.2)
         known = torch.tensor(failing[1000 : 1000 + given]), torch.tensor(fine[1000:2000])
-        assert at.apart(scores, *known).share < 0.03
+        assert at.excess(scores, *known).share < 0.03
     light = labels(1000, 20, 1000, 0.02)
-    assert light.apart(scores, torch.tensor(failing[1000:1020]), torch.tensor(fine[1000:2000])).share > 0.1
+    assert light.excess(scores, torch.tensor(failing[1000:1020]), torch.tensor(fine[1000:2000])).share > 0.1
 
 
 def test_failures_of_one_class_do_not_make_those_of_the_others_wrong():
@@ -89,9 +89,9 @@ def test_failures_of_one_class_do_not_make_those_of_the_others_wrong():
     scores = torch.tensor(np.where(rng.random(5000) < 0.2, rng.normal(3, 1, 5000), rng.normal(0, 1, 5000)))
     failing, fine = torch.tensor(rng.normal(3, 1, 200)), torch.tensor(rng.normal(0, 1, 1000))
     known = (np.zeros(200, dtype=int), np.arange(1000) % 5)
-    believed = RightLabels(kinds, *known, 0.2).apart(scores, failing, fine)
+    believed = RightLabels(kinds, *known, 0.2).excess(scores, failing, fine)
     assert believed.share > 0.05
-    doubted = RightLabels(kinds, *known, 0.2, dict.fromkeys(range(1, 5), 0.2)).apart(scores, failing, fine)
+    doubted = RightLabels(kinds, *known, 0.2, dict.fromkeys(range(1, 5), 0.2)).excess(scores, failing, fine)
     assert doubted.share < 0.01
 
 
@@ -119,9 +119,9 @@ def test_failures_of_every_class_in_one_half_do_not_make_the_other_half_wrong():
     failing, fine = torch.tensor(rng.normal(3, 1, 6)), torch.tensor(rng.normal(0, 1, 1200))
     at = RightLabels(kinds, np.arange(6), np.arange(1200) % 6, 0.2, dict.fromkeys(range(6), 0.2))
     half, right = np.array([0, 2, 4]), np.arange(1200)
-    assert at.among(half, right).apart(scores, failing[half], fine).share < 0.02
+    assert at.among(half, right).excess(scores, failing[half], fine).share < 0.02
     believed = RightLabels(kinds, np.arange(6), np.arange(1200) % 6, 0.2).among(half, right)
-    assert believed.apart(scores, failing[half], fine).share > 0.04
+    assert believed.excess(scores, failing[half], fine).share > 0.04
 
 
 def test_how_sure_is_the_share_that_is_wrong_of_those_that_score_as_high():
@@ -131,38 +131,38 @@ def test_how_sure_is_the_share_that_is_wrong_of_those_that_score_as_high():
     wrong = np.arange(2500) < 500
     scores, known = np.where(wrong, rng.normal(3, 0.5, 2500), rng.normal(0, 1, 2500)), rng.normal(0, 1, 1000)
     at = RightLabels(kinds, np.zeros(0, dtype=int), np.arange(1000) % 2, 0.0)
-    told = at.apart(torch.tensor(scores), torch.zeros(0), torch.tensor(known))
-    assert ((told.sure >= 0) & (told.sure <= 1)).all()
-    assert told.sure[wrong].mean() > 0.8
-    assert told.sure[kinds == 1].max() < 0.3, "as high a score says nothing where right labels have it too"
+    told = at.excess(torch.tensor(scores), torch.zeros(0), torch.tensor(known))
+    assert ((told.confidence >= 0) & (told.confidence <= 1)).all()
+    assert told.confidence[wrong].mean() > 0.8
+    assert told.confidence[kinds == 1].max() < 0.3, "as high a score says nothing where right labels have it too"
     in_order = np.argsort(scores[kinds == 0])
-    assert (np.diff(told.sure[kinds == 0][in_order]) >= 0).all(), "the higher, the surer"
+    assert (np.diff(told.confidence[kinds == 0][in_order]) >= 0).all(), "the higher, the surer"
     for s in (1.0, 2.0):
         higher = (kinds == 0) & (scores >= s)
-        assert 0.7 * wrong[higher].mean() < told.sure[higher].min() < wrong[higher].mean(), "from below"
+        assert 0.7 * wrong[higher].mean() < told.confidence[higher].min() < wrong[higher].mean(), "from below"
 
 
 def test_of_a_class_nobody_knows_a_label_of_one_is_neither_more_nor_less_sure():
     kinds = np.repeat([0, 1], [100, 50])
     scores = torch.cat([torch.linspace(0, 2, 100), torch.linspace(-5, 5, 50)])
     at = RightLabels(kinds, np.zeros(0, dtype=int), np.zeros(80, dtype=int), 0.0)
-    told = at.apart(scores, torch.zeros(0), torch.linspace(0, 1, 80))
-    assert told.sure[:100].max() > 0.5
-    assert told.sure[100:] == pytest.approx(told.sure[:100].mean())
-    nobody = RightLabels(kinds, *[np.zeros(0, dtype=int)] * 2, 0.0).apart(scores, torch.zeros(0), torch.zeros(0))
-    assert not nobody.sure.any()
+    told = at.excess(scores, torch.zeros(0), torch.linspace(0, 1, 80))
+    assert told.confidence[:100].max() > 0.5
+    assert told.confidence[100:] == pytest.approx(told.confidence[:100].mean())
+    nobody = RightLabels(kinds, *[np.zeros(0, dtype=int)] * 2, 0.0).excess(scores, torch.zeros(0), torch.zeros(0))
+    assert not nobody.confidence.any()
 
 
 def test_of_several_the_mean_counts():
-    parts = [Apart(0.1, 0.02, np.array([0.0, 1.0])), Apart(0.3, 0.04, np.array([0.5, 1.0]))]
-    both = Apart.mean(parts)
+    parts = [Excess(0.1, 0.02, np.array([0.0, 1.0])), Excess(0.3, 0.04, np.array([0.5, 1.0]))]
+    both = Excess.mean(parts)
     assert (both.share, both.noise) == pytest.approx((0.2, 0.03))
-    assert both.sure.tolist() == [0.25, 1.0]
+    assert both.confidence.tolist() == [0.25, 1.0]
 
 
 def test_a_score_that_is_not_finite_is_none():
     with pytest.raises(NonFinite, match="not finite; default"):
-        labels(10, 0, 10, 0.0).apart(torch.full((10,), np.nan), torch.zeros(0), torch.zeros(10))
+        labels(10, 0, 10, 0.0).excess(torch.full((10,), np.nan), torch.zeros(0), torch.zeros(10))
 
 
 def test_of_halves_only_what_is_in_them_counts():
@@ -181,7 +181,7 @@ def test_how_sure_the_model_is_tells_what_it_fails(strewn, few):
     with torch.no_grad():
         fails = float((net(train[0]).argmax(1) != true).double().mean())
         disagrees = float((net(train[0]).argmax(1) != train[1]).double().mean())
-    share = apart._failing(
+    share = excess._failing(
         *map(Known.of, evidence(net, train, tuple(v[:few] for v in failures), right)), disagrees, 1.0
     )
     assert disagrees > 0.25 + fails / 3, "most of what it disagrees with is wrong"
@@ -194,7 +194,7 @@ def test_belief_in_what_confidences_say_grows_with_how_far_they_are_apart(strewn
     shares = []
     for few in (4, 8, 16, 32, 64, 128, 256, None):
         sets = evidence(net, train, failures, tuple(v[:few] for v in right))
-        shares.append(apart._failing(*map(Known.of, sets), 0.4, 1.0))
+        shares.append(excess._failing(*map(Known.of, sets), 0.4, 1.0))
     assert shares[0] == 0.4
     assert shares[-1] < 0.25
     assert any(shares[-1] + 0.01 < share < 0.39 for share in shares)
@@ -230,5 +230,5 @@ def test_soft_labels_beside_hard_ones_are_all_of_one_kind():
     network = Network.of(nn.Linear(2, 3).double(), Categorical())
     x, y = torch.zeros(6, 2, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
     sets = [factor(network, x, t) for t in (nn.functional.one_hot(y, 3).double(), y, y)]
-    assert all(set(kinds) == {0} for kinds in apart._kinds(*map(Known.of, sets)))
-    assert [k.tolist() for k in apart._kinds(*map(Known.of, sets[1:]))] == [y.tolist()] * 2
+    assert all(set(kinds) == {0} for kinds in excess._kinds(*map(Known.of, sets)))
+    assert [k.tolist() for k in excess._kinds(*map(Known.of, sets[1:]))] == [y.tolist()] * 2

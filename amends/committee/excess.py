@@ -24,16 +24,16 @@ from amends.settings import DEFAULT, RightScores
 
 
 @dataclass(frozen=True, eq=False)
-class Apart:
+class Excess:
     """The share of D beyond right labels, less a standard error; that error; and for each example of D, of those
     of its class that score as high the share that must be wrong."""
 
     share: float
     noise: float
-    sure: np.ndarray
+    confidence: np.ndarray
 
     @classmethod
-    def mean(cls, parts: Sequence[Apart]) -> Apart:
+    def mean(cls, parts: Sequence[Excess]) -> Excess:
         return cls(*(np.mean([getattr(p, f.name) for p in parts], axis=0) for f in fields(cls)))
 
 
@@ -76,7 +76,7 @@ class RightLabels:
         """Those of the failures and of the right examples alone."""
         return replace(self, failures=self.failures[failures], right=self.right[right])
 
-    def apart(self, train: Tensor, failures: Tensor, right: Tensor) -> Apart:
+    def excess(self, train: Tensor, failures: Tensor, right: Tensor) -> Excess:
         """From the scores of all three."""
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
         if not all(np.isfinite(s).all() for s in (scores, *known)):
@@ -84,17 +84,17 @@ class RightLabels:
         weights = [np.full(len(s), share / max(1, len(s)))
                    for s, share in zip(known, (self.failing, 1 - self.failing), strict=True)]  # fmt: skip
         missing = {kind: share for kind, share in self.missing.items() if kind not in self.failures}
-        return _apart(scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
+        return _excess(scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
                       np.concatenate(weights), missing, self.settings.lean)  # fmt: skip
 
 
-def _apart(
+def _excess(
     scores: np.ndarray, kinds: np.ndarray, known: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray,
     missing: Mapping[int, float], lean: float,
-) -> Apart:  # fmt: skip
+) -> Excess:  # fmt: skip
     everywhere = _reach(scores, known, weights)
     share = variance = 0.0
-    sure = np.full(len(scores), np.nan)
+    confidence = np.full(len(scores), np.nan)
     for kind in np.unique(kinds):
         here, there = kinds == kind, known_kinds == kind
         own = weights[there]
@@ -107,14 +107,14 @@ def _apart(
         reached = _reach(scores[here], scores[here], np.ones(here.sum()))
         beyond = reached - usual - error
         if count:
-            sure[here] = _rising(scores[here], np.maximum(beyond, 0) / reached)
+            confidence[here] = _rising(scores[here], np.maximum(beyond, 0) / reached)
         best = int(beyond.argmax())
         if beyond[best] > 0:
             share += here.mean() * beyond[best]
             variance += (here.mean() * error[best]) ** 2
-    told = np.isfinite(sure)
-    sure[~told] = sure[told].mean() if told.any() else 0.0  # nothing is known of these: neither more nor less so
-    return Apart(float(share), float(variance**0.5), sure)
+    seen = np.isfinite(confidence)
+    confidence[~seen] = confidence[seen].mean() if seen.any() else 0.0  # of these classes no right label is known
+    return Excess(float(share), float(variance**0.5), confidence)
 
 
 def _rising(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -153,8 +153,8 @@ def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: floa
     if less <= 0 or gap <= 0:
         return disagreeing
     with np.errstate(divide="ignore"):  # where all are as sure as each other there is no error
-        apart = min(less / np.hypot(error[2], error[0]), gap / np.hypot(error[2], error[1]))
-    believed = float(np.clip(apart / errors - 1, 0, 1))
+        parted = min(less / np.hypot(error[2], error[0]), gap / np.hypot(error[2], error[1]))
+    believed = float(np.clip(parted / errors - 1, 0, 1))
     return believed * min(less / gap, disagreeing) + (1 - believed) * disagreeing
 
 

@@ -27,7 +27,7 @@ def beyond(at, mine, own, known, missing):
     return sum(s >= at for s in mine) / len(mine) - usual - error, error
 
 
-def apart(scores, kinds, known, known_kinds, weights, missing):
+def excess(scores, kinds, known, known_kinds, weights, missing):
     """The share of D, its noise, and for each example how sure it is that its label is wrong."""
     share = variance = 0.0
     sure = np.full(len(scores), np.nan)
