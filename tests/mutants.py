@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("amends", "tests", "benchmarks", "pyproject.toml")
+COPIED = ("amends", "tests", "benchmarks", "experiments", "pyproject.toml")
 MATHEMATICS = ("curvature", "editors", "posteriors", "remember", "methods")
 SWAPPED = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*")}
 

@@ -1,0 +1,1 @@
+"""Benchmarks that others published: their data and protocol, their methods made again beside ours."""
