@@ -21,6 +21,7 @@ def lines(page):
     return {name: cells for name, *cells in rows[1:]}
 
 
+FEW = {"sample-efficiency": {"default", "random"}}  # rows of fewer networks, which their page says
 PAGES = sorted(path.parent.name for path in DOCS.glob("reproduced/*/mnist"))
 
 
@@ -38,7 +39,8 @@ def test_tables_are_those_of_the_rows(item, tmp_path, monkeypatch):
 def test_five_networks_stand_behind_every_row(item):
     rows = [row for path in DOCS.glob(f"reproduced/{item}/mnist/seed_*.csv") for row in read(path)]
     seeds = {name: {row.seed for row in rows if row.method == name} for name in {row.method for row in rows}}
-    assert all(len(found) == 5 for found in seeds.values()), {n: s for n, s in seeds.items() if len(s) < 5}
+    few = {name for name, found in seeds.items() if len(found) < 5}
+    assert few == FEW.get(item, set())
 
 
 def test_every_experiment_is_on_the_page():
