@@ -50,5 +50,5 @@ def test_a_row_for_every_method(tmp_path, capsys, monkeypatch):
     lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     found = {name: float(cell.split()[0]) for name, cell, _ in lines[1:]}
     assert set(found) == set(opendataval.ROWS)
-    assert found["loss"] > 0.8 > 0.4 > found["random"]
+    assert found["loss"] > 0.7 > 0.4 > found["random"]
     assert found["Data-OOB"] > 0.7
