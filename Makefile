@@ -38,7 +38,7 @@ web:
 # The page built again, to the byte, and whole journeys through it in a browser; some minutes.
 web-check: .venv/dev.installed chromium web
 	git diff --exit-code --stat -- amends/web/static && test -z "$$(git status --porcelain amends/web/static)"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/web/whole.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/web/whole.py tests/web/hard.py
 
 # The report is opened in a browser: Debian's, where it can be had; otherwise pytest says which tests it leaves out.
 chromium:

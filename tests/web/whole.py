@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import csv
-import os
-import time
-from pathlib import Path
+import shutil
 
-import numpy as np
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from tests.projects import BAG, TEXTS_CONFIG, WORDS, amends
 from tests.web.browsing import VIEWS, chromium, serious, tab
 from tests.web.test_page import decisions
 from tests.web.test_server import served
@@ -81,6 +75,48 @@ def test_from_a_search_through_forty_decisions_to_an_accepted_repair(browser, co
         assert page.counts()["remove"] == told["remove"]
 
 
+def state(page) -> list:
+    """All that people decided, and the cut."""
+    page.saved()
+    rows = page.asked("api/causes?decision=decided&limit=200&copies=all")["rows"]
+    marked = page.asked("api/failures?marked=yes")["rows"]
+    return [page.asked("api/run")["cut"], [m["index"] for m in marked],
+            sorted((r["index"], r["decision"], r["new_label"]) for r in rows)]  # fmt: skip
+
+
+KINDS = {
+    "remove": ["1", "r"], "keep": ["1", "k"], "relabel": ["1", "l", "Enter"], "clear": ["1", "Home", "c"],
+    "a range": ["1", "Shift+ArrowDown", "Shift+ArrowDown", "k"], "all in the filter": ["1", "a", "r"],
+    "the cut": ["2", "ArrowRight"], "a failure": ["3", "w"],
+}  # fmt: skip
+
+
+def test_every_kind_of_decision_is_undone_and_done_again_behind_a_path(browser, copy):
+    with served(copy("pictures"), "--root-path", "/some/review") as (_, address), tab(browser, address) as page:
+        assert page.page.url.endswith("/some/review/")
+        page.press("r", "ArrowDown", "k")
+        for name, keys in KINDS.items():
+            before = state(page)
+            for key in keys:
+                page.press(key)
+                page.page.wait_for_timeout(150)
+            after = state(page)
+            assert after != before, name
+            page.press("u")
+            assert state(page) == before, name
+            page.press("Shift+U")
+            assert state(page) == after, name
+
+
+def test_a_list_that_was_opened_with_the_mouse_gives_the_keyboard_back(browser, copy):
+    with served(copy("rows")) as (_, address), tab(browser, address) as page:
+        page.page.click(".order select")
+        page.page.select_option(".order select", "id")
+        page.page.wait_for_timeout(500)
+        page.press("r")
+        assert page.counts()["remove"] == 1
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_no_view_keeps_anybody_out_in_light_and_dark_wide_and_narrow(browser, finished, scheme, size):
@@ -106,166 +142,9 @@ def test_no_view_keeps_anybody_out_in_light_and_dark_wide_and_narrow(browser, fi
 @pytest.fixture(scope="module")
 def finished(browser, searched, tmp_path_factory):
     """A run of pictures with a repair."""
-    import shutil
-
     folder = shutil.copytree(searched("pictures"), tmp_path_factory.mktemp("finished") / "run")
     with served(folder) as (_, address), tab(browser, address) as page:
         page.press(*["r"] * 20, "k")
         page.saved()
         repaired(page)
     return folder
-
-
-# --- words that are scripts ----------------------------------------------------------------------------
-
-TAGS = [
-    "<img src=x {}>", "<svg {}>", "<body {}>", "<iframe srcdoc='<img src=x {}>'>", "\"><img src=x {}>",
-    "<video src=x {}>", "'><img src=x {}>", "</textarea><img src=x {}>", "<details open {}>", "<input autofocus {}>",
-]  # fmt: skip
-HANDLERS = ["onerror", "onload", "ontoggle", "onfocus"]
-CODES = ["window.fired=1", "alert(1)", "fetch('//x.example')", "top.fired=1", "eval('window.fired=1')"]
-PAYLOADS = [tag.format(f"{on}={code}") for tag in TAGS for on in HANDLERS for code in CODES]
-assert len(PAYLOADS) == 200
-PLACED = "img[src='x'], iframe, video, [onerror], [onload], [ontoggle], [onfocus], body > img, script:not([src])"
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    """A run in which every word of the user's is a script: texts, ids, columns and classes."""
-    folder = tmp_path_factory.mktemp("hostile")
-    (folder / "my_model.py").write_text(BAG)
-    draw = np.random.default_rng(0)
-    moods = ["<img src=x onerror=alert('class')>", "<script>window.fired=1</script>"]
-    module: dict = {}
-    exec(BAG, module)
-    for name, n in (("train", 200), ("test", 160)):
-        with (folder / f"{name}.csv").open("w", newline="") as file:
-            rows = csv.DictWriter(file, ["key", "review", "<b>price</b>", "note", "mood"])
-            rows.writeheader()
-            for i in range(n):
-                glad, rainy = draw.random() < 0.5, draw.random() < 0.4
-                words = ["sun" if glad else "ache", "rain" if rainy else "road", *draw.choice(WORDS[7:], 3)]
-                said = f"{' '.join(words)} {PAYLOADS[i]}"
-                wrong = name == "train" and glad and rainy and draw.random() < 0.9
-                rows.writerow({"key": f"{i}{PAYLOADS[i]}", "review": said, "<b>price</b>": PAYLOADS[-1 - i],
-                               "note": PAYLOADS[(i * 7) % 200], "mood": moods[int(not glad or wrong)]})  # fmt: skip
-    with (folder / "train.csv").open(newline="") as file:
-        train = list(csv.DictReader(file))
-    x = torch.stack([module["bag"](row["review"]) for row in train])
-    y = torch.tensor([sorted(moods).index(row["mood"]) for row in train])
-    torch.manual_seed(0)
-    model = module["build"]()
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
-    for _ in range(200):
-        optimiser.zero_grad()
-        torch.nn.functional.cross_entropy(model(x), y).backward()
-        optimiser.step()
-    save_file(model.state_dict(), folder / "model.safetensors")
-    (folder / "amends.toml").write_text(TEXTS_CONFIG)
-    assert amends("identify", folder / "amends.toml", "-o", folder / "run", "-q") == 0
-    return folder / "run"
-
-
-def test_no_script_in_the_words_of_the_data_runs(browser, hostile):
-    with served(hostile) as (_, address), tab(browser, address) as page:
-
-        def quiet():
-            assert page.page.evaluate("[window.fired, document.querySelectorAll(sel).length]".replace(
-                "sel", repr(PLACED))) == [None, 0]  # fmt: skip
-
-        for _ in range(20):
-            page.press("PageDown")
-            page.page.wait_for_timeout(120)
-            quiet()
-        page.press("Home", "l")
-        page.page.wait_for_selector("dialog[open] li")
-        quiet()
-        page.press("Enter", *["r"] * 15)
-        page.page.fill("#search", PAYLOADS[3])
-        page.page.wait_for_timeout(500)
-        quiet()
-        page.page.fill("#search", "")
-        page.press("Escape")
-        for name in VIEWS:
-            page.view(name)
-            page.page.wait_for_timeout(300)
-            quiet()
-        page.page.fill(".history .field", PAYLOADS[0][:100])
-        page.page.click("text=Use it")
-        page.page.evaluate("document.activeElement.blur()")
-        repaired(page)
-        page.page.wait_for_timeout(500)
-        quiet()
-
-
-# --- 100,000 causes -------------------------------------------------------------------------------------
-
-LINEAR = "from torch import nn\n\n\ndef build():\n    return nn.Linear(8, 4)\n"
-LARGE = """
-[model]
-function = "my_model:build"
-weights = "model.safetensors"
-
-[train]
-path = "train.npz"
-
-[evaluation]
-path = "evaluation.npz"
-"""
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    """A search of 100,000 rows."""
-    folder = tmp_path_factory.mktemp("large")
-    draw = np.random.default_rng(0)
-    n = 100_000
-    x = draw.normal(size=(n + 2000, 8)).astype(np.float32)
-    y = x[:, :4].argmax(1)
-    given = np.where((y == 1) & (draw.random(n + 2000) < 0.6), 2, y)
-    model = torch.nn.Linear(8, 4)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
-    for _ in range(60):
-        optimiser.zero_grad()
-        torch.nn.functional.cross_entropy(model(torch.tensor(x[:n])), torch.tensor(given[:n])).backward()
-        optimiser.step()
-    (folder / "my_model.py").write_text(LINEAR)
-    save_file(model.state_dict(), folder / "model.safetensors")
-    np.savez(folder / "train.npz", x=x[:n], y=given[:n])
-    np.savez(folder / "evaluation.npz", x=x[n:], y=y[n:])
-    (folder / "amends.toml").write_text(LARGE)
-    assert amends("identify", folder / "amends.toml", "-o", folder / "run", "-q", "--method", "grad_dot") == 0
-    return folder / "run"
-
-
-def resident(pid: int) -> float:
-    """Megabytes of a process."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGESIZE") / 2**20
-
-
-def test_a_hundred_thousand_causes_are_there_at_once_and_scroll(browser, large, capsys):
-    with served(large) as (process, address), tab(browser, address) as page:
-        began = time.perf_counter()
-        page.page.reload()
-        page.page.wait_for_selector(".card.large .facts")
-        first = time.perf_counter() - began
-        before, waits = resident(process.pid), []
-        for place in np.random.default_rng(0).integers(0, 99_990, 60):
-            began = time.perf_counter()
-            page.page.evaluate("y => { document.querySelector('.long').scrollTop = y }", int(place) * 60)
-            page.page.wait_for_selector(f"#line-{place + 3} .rank")
-            waits.append(time.perf_counter() - began)
-        page.press("End")
-        page.page.wait_for_selector("#line-99999.here .rank")
-        lines = page.page.evaluate("document.querySelectorAll('.line').length")
-        grown = resident(process.pid) - before
-        with capsys.disabled():
-            print(
-                f"\n100,000 causes: first card {first:.2f} s; a jump {np.median(waits) * 1000:.0f} ms (median), "
-                f"{max(waits) * 1000:.0f} ms (longest of 60); {lines} lines drawn; server grew by {grown:.0f} MB"
-            )
-        assert page.asked("api/order")["total"] == 100_000
-        assert lines < 60
-        assert grown < 100
-        assert first < 6  # 2 on an idle core

@@ -49,10 +49,20 @@ function pressed(event: KeyboardEvent): void {
     }
     if (layer.modal) return;
   }
+  if (typing && name === "Escape") (event.target as HTMLElement).blur();
 }
 
+/** Once. A list that was opened with the mouse gives the keyboard back when something is chosen in it. */
 export function listen(): void {
-  document.addEventListener("keydown", pressed);
+  let pointed = false;
+  document.addEventListener("pointerdown", () => (pointed = true));
+  document.addEventListener("keydown", (event) => {
+    pointed = false;
+    pressed(event);
+  });
+  document.addEventListener("change", (event) => {
+    if (pointed && event.target instanceof HTMLSelectElement) event.target.blur();
+  });
 }
 
 /** The keys of a part of the page, as long as it is there. A modal part hides the keys of what is under it. */

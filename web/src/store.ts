@@ -32,7 +32,7 @@ class Page {
   listening = true;
   readonly rows = new Rows(() => this.drawn());
   private queue: Queue | null = null;
-  private newest = 0;
+  private newest: State | null = null; // that was heard of
   private drawers = new Set<() => void>();
   private seen = new Set<number>();
   private looked = 0;
@@ -104,7 +104,7 @@ class Page {
   /** Another tab, another tool, or this tab's own change on its way back. */
   private heard(state: State): void {
     const before = this.state?.told?.when;
-    this.newest = Math.max(this.newest, state.version);
+    if (state.version >= (this.newest?.version ?? 0)) this.newest = state;
     if (this.waiting === 0 && state.version > (this.state?.version ?? 0)) {
       this.take(state);
       void this.rows.reload();
@@ -127,7 +127,6 @@ class Page {
       version: state.version, cut: state.cut, counts: state.counts, undo: state.undo, redo: state.redo,
       person: state.person, told: state.told,
     };
-    this.newest = Math.max(this.newest, state.version);
   }
 
   // --- what was done, and what came of it ---
@@ -149,8 +148,8 @@ class Page {
   private answered(acts: Act[], answer: Answer): void {
     const own = acts.every((act) => act.path === "api/decide" && act.body.indices);
     if (this.waiting === 0) {
-      const missed = this.newest > answer.version;
-      this.take(answer);
+      const missed = this.newest !== null && this.newest.version > answer.version;
+      this.take(missed && this.newest ? this.newest : answer);
       if (missed || !own || acts.length > 1) void this.rows.reload();
     }
     for (const fail of answer.failed ?? []) this.refusedOne(fail.error);
