@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
+from amends.distributed.group import dealt
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, count
@@ -103,7 +105,11 @@ class Curve:
         """As many fits as there should be, with those that were made already."""
         if not fits and len(causes) in self.known:
             fits = [self.known[len(causes)]]
-        return CurvePoint(by, len(causes), (*fits, *(self.fit(causes, i) for i in range(len(fits), self.refits))))
+        return CurvePoint(by, len(causes), (*fits, *self._fits([causes] * (self.refits - len(fits)), len(fits))))
+
+    def _fits(self, several: Sequence[np.ndarray], first: int = 0) -> list[Fit]:
+        """One fit for each, counted from `first`; several processes share them."""
+        return dealt([partial(self.fit, causes, i) for i, causes in enumerate(several, first)])
 
     def fit(self, causes: np.ndarray, number: int) -> Fit:
         return self.seen(self.treat(causes, number))
@@ -134,7 +140,7 @@ class Curve:
         """The same number, drawn without looking, another draw for each fit: what removing anything would do."""
         rng = np.random.default_rng([self.seed, 77, size])
         drawn = [rng.permutation(np.sort(self.order))[:size] for _ in range(self.refits)]
-        return CurvePoint(RANDOM, size, tuple(self.fit(causes, i) for i, causes in enumerate(drawn)))
+        return CurvePoint(RANDOM, size, tuple(self._fits(drawn)))
 
 
 def with_outcomes(points: Sequence[CurvePoint], sets: Sets, *, query: bool = False) -> list[CurvePoint]:

@@ -54,6 +54,19 @@ def test_more_processes_than_shards(tmp_path):
     assert in_group(4, worlds.two_shards, tmp_path) == [worlds.two_shards()] * 4
 
 
+def test_works_that_do_not_depend_on_each_other_are_done_once(tmp_path):
+    values = [[float(i)] * 2 for i in range(4)]
+    said = in_group(2, worlds.shared_fits, tmp_path)
+    assert [done for done, *_ in said] == [[0, 2, 4], [1, 3, 3]]
+    assert [rest for _, *rest in said] == [[[0, 1, 2, 3], values, "work 4"]] * 2
+
+
+def test_fits_are_shared_and_end_as_they_do_in_one_process(tmp_path):
+    (same, every), said = worlds.refitted(), in_group(2, worlds.refitted, tmp_path)
+    assert [mark for mark, _ in said] == [same] * 2
+    assert max(here for _, here in said) < every
+
+
 def test_what_must_happen_once_does(tmp_path):
     said = in_group(2, worlds.led, tmp_path, str(tmp_path))
     assert said == [((1, 0), "no; here; do it", "from 0", 1)] * 2

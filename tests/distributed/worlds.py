@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 import torch
 from torch import nn
 
 import amends
+from amends.algorithm.curve import Curve
 from amends.curvature import EKFAC, GGN, Dense, Diagonal, Kronecker, Sampled
-from amends.distributed.group import alone, by_first, rank, told, world
+from amends.distributed.group import alone, by_first, dealt, rank, told, world
 from amends.evidence.factor import Factor
 from amends.evidence.params import flatten
 from amends.evidence.prepare import prepare
@@ -130,6 +132,41 @@ def led(folder: str) -> tuple:
     with alone():
         single = world()
     return write(), said, told(f"from {rank()}"), single
+
+
+def shared_fits() -> tuple:
+    """Who did which work, what all of them hear of it, and of the first that failed."""
+    done: list[int] = []
+
+    def work(i: int) -> dict:
+        done.append(i)
+        assert world() == 1
+        if i == 4:
+            raise amends.errors.NonFinite(f"work {i}")
+        return {"i": i, "theta": torch.full((2,), float(i))}
+
+    found = dealt([partial(work, i) for i in range(4)])
+    try:
+        dealt([partial(work, i) for i in (4, 3)])
+        said = ""
+    except amends.errors.NonFinite as e:
+        said = str(e)
+    return done, [row["i"] for row in found], torch.stack([row["theta"] for row in found]).tolist(), said
+
+
+def refitted() -> tuple:
+    """A repair whose chosen size and control are fitted three times: its hash, and how many fits were made here."""
+    model, train, failures, remaining, _ = planted_digits()
+    made: list[int] = []
+    fit = Curve.fit
+    Curve.fit = lambda self, causes, number: made.append(number) or fit(self, causes, number)
+    try:
+        ask = {"remove": 30, "treat_with": amends.methods.fine_tune(epochs=2), "learn": False}
+        identify = amends.methods.functional()
+        result = amends.repair(model, train, failures, remaining, identify_with=identify, batch_size=16, **ask)
+    finally:
+        Curve.fit = fit
+    return sha256(result.metrics, flatten(result.after)), len(made)
 
 
 def other_weights() -> object:
