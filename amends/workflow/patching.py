@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from amends import __version__
 from amends.algorithm.problem import Problem
@@ -125,15 +126,37 @@ def _exact(run: Run) -> Patch:
 def _between_files(run: Run, weights: Path) -> Patch:
     """Of files alone: no model is built, and no code is run."""
     before, after = (_state(path) for path in (weights, run.folder / "repaired"))
+    aliases = _aliases(run.folder / "repaired" / "model.safetensors")
+    before, after = (_all_names(state, aliases) for state in (before, after))
     if before.keys() != after.keys() or any(before[k].shape != after[k].shape for k in before):
         raise _other(run)
-    wide = {name: value.to(after[name].dtype) for name, value in before.items()}
+    wide = _all_names({name: value.to(after[name].dtype) for name, value in before.items()}, aliases)
     if weights_hash(wide) != run.about["model"]["sha256"]:
         raise _other(run)
     made = between(wide, after)
     stored = {name: dtype_name(before[name].dtype) for name in made.layers if before[name].dtype != after[name].dtype}
     judged = {k: v for k, v in about_repair(run.metrics).items() if k not in ("reason", "learned", "budget", "seed")}
     return replace(made, bases=(replace(made.bases[0], judged=judged),), stored=stored, about=about_run(run))
+
+
+def _aliases(path: Path) -> dict[str, str]:
+    """Names of tied tensors that the file leaves out, and the name each is there by."""
+    from safetensors import safe_open
+
+    if not path.is_file():
+        return {}
+    with safe_open(path, framework="pt") as file:
+        return {name: there for name, there in (file.metadata() or {}).items() if there in set(file.keys())}
+
+
+def _all_names(state: State, aliases: Mapping[str, str]) -> dict[str, Tensor]:
+    """With every name of a tied tensor, whichever of them it was stored by."""
+    found = dict(state)
+    for name, there in aliases.items():
+        value = state.get(there, state.get(name))
+        if value is not None:
+            found |= {name: value, there: value}
+    return found
 
 
 def _state(path: Path) -> State:
