@@ -20,7 +20,7 @@ import torch
 from settings import SETTINGS, Data
 from sources import numbered
 from torch import Tensor, nn
-from training import until_it_stops_improving
+from training import for_epochs
 from worlds import Flipped, Recipe, World, world
 
 import amends
@@ -46,13 +46,13 @@ class Transformer(nn.Module):
 
 
 def reviews(data: Data, seed: int, device: str) -> World:
-    """As the setting Reviews, with a small transformer."""
+    """As the setting Reviews, of which 3,000 to train a small transformer."""
     stored = data.reviews()
     order = np.random.default_rng(seed).permutation(len(stored["text"]))
     texts, labels = [stored["text"][i] for i in order], np.array(stored["label"])[order]
-    x, xt, words = numbered(texts[:4000], texts[4000:8000])
-    flipped = Flipped((x, labels[:4000]), (xt, labels[4000:8000]), {(1, 0): 0.25})
-    recipe = Recipe(lambda: Transformer(words, 2), until_it_stops_improving, models=1)
+    x, xt, words = numbered(texts[:3000], texts[3000:6000])
+    flipped = Flipped((x, labels[:3000]), (xt, labels[3000:6000]), {(1, 0): 0.25})
+    recipe = Recipe(lambda: Transformer(words, 2), for_epochs(6), models=1)
     return world(flipped, recipe, seed, device, share=0.2)
 
 
@@ -63,14 +63,14 @@ HEAD = (
 )  # fmt: skip
 
 
-def row(setting: str, seed: int, data: Data, device: str) -> tuple[str, ...]:
+def row(setting: str, seed: int, data: Data, device: str, budget: str) -> tuple[str, ...]:
     torch.manual_seed(seed)
     here = WORLDS[setting](data, seed, device)
     failures, right = (
         tuple(torch.cat(part) for part in zip(*(here.sets[name] for name in names), strict=True))
         for names in (("query", "holdout"), ("guard", "remaining"))
     )
-    result = amends.repair(here.net, here.train, failures, right, seed=seed)
+    result = amends.repair(here.net, here.train, failures, right, seed=seed, budget=budget)
     m = result.metrics
     size = sum(v.numel() * v.element_size() for v in here.net.state_dict().values())
     if result.verdict == "not repaired":
@@ -100,12 +100,13 @@ def main() -> None:
     ask.add_argument("--settings", nargs="+", choices=list(WORLDS), required=True)
     ask.add_argument("--seeds", type=int, default=1)
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    ask.add_argument("--budget", default="default", help="of the repairs")
     args = ask.parse_args()
     warnings.filterwarnings("ignore")
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
     for setting in args.settings:
         for seed in range(args.seeds):
-            print(f"| {' | '.join(row(setting, seed, Data(args.data), args.device))} |", flush=True)
+            print(f"| {' | '.join(row(setting, seed, Data(args.data), args.device, args.budget))} |", flush=True)
 
 
 if __name__ == "__main__":
