@@ -18,9 +18,9 @@ from amends.patches.refit import Teacher, can_be_fitted, refitted
 from amends.patches.shrink import Candidate, candidates, cheapest, hull
 
 LOSS = 0.002  # of overall accuracy that a short form may cost on what guards, and the standard error of that
-BY_HEART = 2.5  # times that may go of what the repair learned from: it goes first, and what judges goes with less of it
+BY_HEART = 1.5  # times that may go of what the repair learned from: it goes first, and what judges goes with less of it
 BEYOND = 2.0  # times as far from the repaired weights, it may cost as much more: what judges is not what guards
-PRICES = 40  # of a byte, each half of the one before
+PRICES = 80  # of a byte, two of them half of the two before
 ENOUGH = 0.02  # of the bytes of the weights: below that nothing is fitted to save more
 FEW = 4096  # bytes, and below that neither: as much are names and hashes
 
@@ -97,8 +97,8 @@ class Small:
         choices = {k: hull(those) for k, those in choices.items()}
         worst = sum(those[0].error for those in choices.values())
         levels: dict[float, dict[str, Candidate]] = {}
-        for halvings in range(PRICES):
-            price = 256 * worst / self._bytes * 0.5**halvings
+        for number in range(PRICES):
+            price = 256 * worst / self._bytes * 0.5 ** (number / 2)
             taken = {k: cheapest(those, price) for k, those in choices.items()}
             levels.setdefault(round(sum(c.size for c in taken.values()), 3), taken)
         return [(size, {k: c.move for k, c in taken.items()}) for size, taken in sorted(levels.items())]

@@ -1,0 +1,151 @@
+"""The small form of a patch: chosen by what guarded the repair, never by what judged it, and judged as it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import amends
+from amends.evaluation.predictions import right
+from amends.patches.make import Repaired
+from amends.patches.moves import moved
+from amends.patches.shrink import as_grid, candidates, cheapest, hull
+
+
+@pytest.fixture(scope="module")
+def result():
+    from sklearn.datasets import load_digits
+
+    found, true = load_digits(return_X_y=True)
+    x, y = torch.tensor(found / 16).float(), torch.tensor(true)
+    given, wrong = amends.data.flip_labels(y[:700].numpy(), {(1, 7): 0.6, (9, 4): 0.6}, seed=0)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(40):
+        for batch in torch.randperm(700).split(64):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(x[batch]), torch.tensor(given)[batch]).backward()
+            optimiser.step()
+    with torch.no_grad():
+        ok = model(x[700:]).argmax(1) == y[700:]
+    failures, remaining = ((x[700:][at], y[700:][at]) for at in (~ok, ok))
+    return amends.repair(
+        model, (x[:700], torch.tensor(given)), failures, remaining, remove=np.flatnonzero(wrong), learn=False,
+        identify_with=wrong.astype(float), treat_with=amends.methods.fine_tune(epochs=4), budget="quick",
+        progress=False,
+    )  # fmt: skip
+
+
+def of(result, **other) -> Repaired:
+    return replace(Repaired(result.given, result.split, result.after, result.metrics), **other)
+
+
+def test_it_is_smaller_and_as_good(result):
+    small, exact = result.patch(), result.patch(exact=True)
+    assert not small.exact
+    assert small.size < 0.7 * exact.size
+    assert small.bases[0].judged["verdict"] == result.verdict
+    assert exact.bases[0].judged["overall"] == result.metrics["overall"]
+    assert abs(small.bases[0].judged["overall"]["after"] - result.metrics["overall"]["after"]) <= 0.01
+
+
+def test_its_figures_are_of_the_weights_it_leads_to(result):
+    patch = result.patch()
+    theta = of(result).weights_of(patch)
+    holdout = result.given["failures"][result.split.holdout]
+    assert patch.bases[0].judged["holdout"]["after"] == right(holdout, theta).mean()
+
+
+def test_what_judges_does_not_choose(result):
+    """With other labels and other inputs for what judges, the same bytes."""
+    given = dict(result.given)
+    for name, at in (("failures", result.split.holdout), ("remaining", result.split.judge)):
+        examples = given[name].examples
+        x, y = examples.x.clone(), examples.y.clone()
+        x[at], y[at] = x[at].flip(1), (y[at] + 1) % 10
+        given[name] = replace(given[name], examples=replace(examples, x=x, y=y))
+    as_it_is, scrambled = of(result)._small(), of(result, given=given)._small()
+    assert as_it_is is not None
+    assert scrambled is not None
+    assert as_it_is.data == scrambled.data
+
+
+def test_where_the_verdict_would_not_stand_it_is_exact(result):
+    """A control that is as good as can be: no small form is worth more."""
+    control = {"removed": 0, "holdout": 1.0, "remaining": 1.0}
+    patch = of(result, metrics={**result.metrics, "controls": {"nothing": control}}).patch()
+    assert patch.exact
+    assert (
+        patch.about["exact"]
+        == "in a smaller form it would be not repaired, since a control does as well (removed: nothing)"
+    )
+    floor = of(result, floor=-0.5).patch()
+    assert floor.exact
+    assert "accuracy on remaining would be" in floor.about["exact"]
+
+
+def test_fitted_to_the_answers_a_low_rank_does_more(result, monkeypatch):
+    """Rank 1 of each layer, as near to the weights as it gets, and the same fitted: KL to the repaired model on train
+    falls to a half or less, and the numbers stay as many."""
+    from amends.patches import refit
+    from amends.patches.shrink import as_low_rank
+
+    monkeypatch.setattr(refit, "STEPS", 80)
+    start, train = result.given["train"].network.params, result.given["train"]
+    moves = {}
+    for name in (k for k, v in start.items() if v.ndim == 2):
+        u, s, vt = torch.linalg.svd((result.after[name] - start[name]).double(), full_matrices=False)
+        moves[name] = as_low_rank((u[:, :1] * s[:1]).numpy(), vt[:1].T.numpy(), 127)
+    teacher = refit.Teacher.of(train, result.after, 0)
+    fitted = refit.refitted(start, moves, teacher, 0)
+
+    def distance(which) -> float:
+        theta = {k: moved(v, which[k]) if which.get(k) is not None else v for k, v in start.items()}
+        with torch.no_grad():
+            return sum(float(teacher.distance(theta, part)) for part in range(len(teacher.outputs)))
+
+    assert distance(fitted) < 0.5 * distance(moves)
+    assert all(fitted[k].left.shape == moves[k].left.shape for k in moves)
+
+
+def test_a_repair_that_was_refused_has_no_patch(result):
+    with pytest.raises(amends.errors.BadInput, match="there is no patch, since nothing was repaired"):
+        of(result, metrics={**result.metrics, "verdict": "not repaired"}).patch()
+
+
+def test_a_change_of_low_rank_is_stored_as_one():
+    """Rank 2 in 60 x 80 weights: two factors of 140 numbers each, not a grid of 4,800."""
+    rng = np.random.default_rng(0)
+    before = torch.tensor(rng.normal(size=(60, 80)), dtype=torch.float32)
+    after = before + torch.tensor(rng.normal(size=(60, 2)) @ rng.normal(size=(2, 80)) * 0.01, dtype=torch.float32)
+    found = hull(candidates(before, after))
+    worst = found[0].error
+    near = next(c for c in found if c.error < 1e-3 * worst)
+    assert near.move is not None
+    assert near.move.about["kind"] == "low rank"
+    assert len(near.move.about["exponents"]) <= 3
+    assert float((moved(before, near.move) - after).norm() / (after - before).norm()) < 0.05
+
+
+def test_a_change_of_few_weights_is_stored_by_these():
+    before = torch.zeros(3000) + 0.5
+    after = before.clone()
+    after[::500] += torch.tensor([0.1, -0.2, 0.3, 0.15, -0.1, 0.05])
+    near = next(c for c in hull(candidates(before, after)) if c.error < 1e-3)
+    assert near.move is not None
+    assert len(near.move.parts()["grid"]) < 80
+    assert np.flatnonzero(near.move.delta()).tolist() == list(range(0, 3000, 500))
+
+
+def test_the_price_of_a_byte_decides():
+    before, after = torch.zeros(50, 50), torch.randn(50, 50, generator=torch.Generator().manual_seed(0))
+    found = candidates(before, after)
+    assert cheapest(found, 1e9).move is None
+    sizes = [cheapest(found, price).size for price in (10.0, 1.0, 0.1, 0.01)]
+    assert sizes == sorted(sizes)
+    assert as_grid(np.array([0.9, -2.1, 0.2]), 0).steps.tolist() == [1, -2, 0]
