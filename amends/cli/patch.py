@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import json_option, print_json, run_argument, target_option, trust_option
+from amends.cli.options import json_option, note, print_json, run_argument, target_option, trust_option
 
 
 @click.command(short_help="Write a repair as a small file beside the model.")
@@ -35,7 +35,7 @@ def patch(
     it is stored.
     """
     from amends.cli.show_patches import show_patch
-    from amends.errors import BadInput
+    from amends.errors import BadInput, DiskError, Locked
     from amends.runs.disk import occupied
     from amends.runs.run import Run
 
@@ -44,12 +44,17 @@ def patch(
         raise BadInput(f"the target exists; {out}; choose another with -o, or remove it first")
     from amends.patches.patch import Patch
     from amends.patches.show import described
-    from amends.workflow.patching import patch_of_run
+    from amends.workflow.patching import patch_of_run, shown_in
 
     made, others = patch_of_run(opened, exact, weights, [Patch.read(path) for path in beside])
     made.save(out)
     told = described(made) | {"beside": [{"path": str(p), **row} for p, row in zip(beside, others, strict=True)]}
+    told = {"path": str(out), **told}
+    try:
+        shown_in(opened, told)
+    except (DiskError, Locked) as e:
+        note(f"note: the report of the run does not show the patch ({e})")
     if as_json:
-        print_json({"path": str(out), **told})
+        print_json(told)
     else:
         show_patch(told, out)

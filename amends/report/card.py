@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from amends.errors import many
 from amends.evaluation.words import OVER
 from amends.report.charts import chosen_by
 from amends.report.outcome import sentence
+
+PATCH, LAST = "## The patch", "## What this is not"
 
 
 def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
@@ -51,10 +54,27 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
             lines.append(f"- {chosen_by(name)}: accuracy {row['holdout']:.3f} on the holdout failures")
     for warning in metrics.get("warnings", ()):
         lines += ["", f"Warning: {sentence(warning)}"]
-    lines += ["", "## What this is not", "",
+    lines += ["", LAST, "",
               "Forgetting examples this way repairs a model; it is not a privacy guarantee. The removed examples may "
               "still be recoverable from the weights."]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def with_patch(text: str, told: Mapping[str, Any]) -> str:
+    """A card with what a patch of the repair holds, in the place of what an earlier one said."""
+    of = "" if told["share"] is None else f", {told['share']:.1%} of the weights"
+    rows = [f"| {r['name']} | {r['kind'] if r['rank'] is None else 'rank ' + str(r['rank'])} | {r['weights']:,} "
+            f"| {r['changed']:.0%} | {r['moved']:.1%} |" for r in told["layers"]]  # fmt: skip
+    lines = [
+        PATCH, "",
+        f"The repair as a small file beside the model: {Path(told['path']).name}, {told['bytes']:,} bytes{of}. "
+        f"With it as it is stored, the verdict is: {told['judged']['verdict']}.", "",
+        "| layer | stored as | weights | changed | how far |", "|---|---|---|---|---|", *rows, "",
+    ]  # fmt: skip
+    head, _, rest = text.partition(f"{PATCH}\n")
+    end = f"{LAST}\n"
+    head, _, last = text.partition(end) if not rest else (head, "", rest.partition(end)[2])
+    return head + "\n".join(lines) + "\n" + end + last
 
 
 def _groups(metrics: Mapping[str, Any]) -> list[str]:

@@ -103,6 +103,7 @@ def _repaired(run: View, room: gallery.Room) -> list[Html]:
         ("classes", "By class", _classes(run) if m["classes"] else None),
         ("calibration", "Calibration", tables.calibration(run) if m.get("calibration") else None),
         ("keep", "Sets to keep", tables.keep(run) if m["keep"] else None),
+        ("patch", "The patch", tables.patch(run) if run.patch else None),
         ("method", "Method and settings", _method(run)),
         ("next", "What next", listed(next_steps(m, run.about, run.name))),
     ]

@@ -67,6 +67,26 @@ def calibration(run: View) -> Html:
     return table(("", "before", "after"), rows, "How far confidence is from accuracy")
 
 
+def patch(run: View) -> Html:
+    """The repair as a small file: how large it is, which layers it moves, and how much of each."""
+    told = run.patch
+    of = "" if told.get("share") is None else f", {share(told['share'])} of the weights"
+    words = f"{told['path']}: {count(told['bytes'])} bytes{of}."
+    if told.get("why"):
+        words += f" It is exact: {told['why']}."
+    judged = told["judged"]
+    words += (
+        f" With the patch as it is stored: {judged['verdict']}, overall accuracy {share(judged['overall']['after'])}."
+    )
+    body = [
+        (r["name"], r["kind"] if r["rank"] is None else f"rank {r['rank']}", count(r["weights"]), share(r["changed"]),
+         share(r["moved"]))
+        for r in told["layers"][:MOST]
+    ]  # fmt: skip
+    head = ("layer", "stored as", "weights", "changed", "how far")
+    return join([tag("p", words), _opened(head, body, "The layers it moves", len(told["layers"]))])
+
+
 def keep(run: View) -> Html:
     rows = [
         (name, share(r["before"]), share(r["after"]), change(r["before"], r["after"]))

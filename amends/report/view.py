@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from amends.report.markup import shortened
@@ -26,6 +26,7 @@ class View:
     total: int
     looks: dict[str, Any]
     members: list[dict[str, Any]]  # the members that scored the examples
+    patch: dict[str, Any] = field(default_factory=dict)  # the repair as a small file, where one was made
 
     @classmethod
     def of(cls, run: Run) -> View:
@@ -34,6 +35,7 @@ class View:
         return cls(
             name=str(run.about["run"].get("name") or run.name), about=run.about, metrics=run.metrics if done else {},
             curve=run.curve if done else [], causes=causes, total=total, looks=run.looks, members=run.members,
+            patch=run.patch,
         )  # fmt: skip
 
     @property

@@ -148,6 +148,12 @@ class Run:
         return read_looks(path) if path.exists() else {"kind": "none"}
 
     @property
+    def patch(self) -> dict[str, Any]:
+        """What the last patch that was made of the run holds; empty where none was made."""
+        path = self.folder / "patch.json"
+        return read_json(path, dict) if path.exists() else {}
+
+    @property
     def members(self) -> list[dict[str, Any]]:
         """The members of the committee that scored the examples; none for a single method."""
         if self.state == DONE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +29,10 @@ from amends.patches.files import SAFE, TORCH, weight_files
 from amends.patches.make import REFUSED, Repaired, about_repair, exact_patch
 from amends.patches.names import dtype_name, tensors
 from amends.patches.patch import Patch, State, between
+from amends.report.card import with_patch
+from amends.report.page import report
 from amends.runs.compare import same_recipe
+from amends.runs.manifest import add_to_run
 from amends.runs.run import Run
 from amends.tables.frames import label_text
 from amends.workflow.job import Job, model_of, open_job
@@ -85,6 +89,24 @@ def patch_of_repair(result: Repair, exact: bool = False, beside: Sequence[Patch]
             why = said.get("why", "it fixes less")
             raise BadInput(f"the repair depends on the other patch: {why}; beside[{number}]; leave it out")
     return patch
+
+
+def shown_in(run: Run, told: Mapping[str, Any]) -> None:
+    """Keeps what a patch holds in the run folder, and shows it in its card and report."""
+    card = run.folder / "repaired" / "README.md"
+
+    def fill(made: Path) -> None:
+        (made / "patch.json").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (made / "repaired").mkdir()
+        text = with_patch(card.read_text(encoding="utf-8"), told)
+        (made / "repaired" / "README.md").write_text(text, encoding="utf-8")
+
+    def page(made: Path) -> None:
+        (made / "report.html").write_text(report(run.folder), encoding="utf-8")
+
+    with Run.writing(run.folder):
+        add_to_run(run.folder, fill)
+        add_to_run(run.folder, page)
 
 
 def repaired_by(run: Run) -> tuple[Repaired, Loaded]:

@@ -16,9 +16,10 @@ from tests.projects import amends, texts_project
 @pytest.fixture(scope="module")
 def fix(repaired, tmp_path_factory):
     path = tmp_path_factory.mktemp("fix") / "fix.safetensors"
+    run = shutil.copytree(repaired, path.parent / "run")
     with pytest.MonkeyPatch.context() as inside:
         inside.chdir(repaired.parent.parent)
-        assert amends("patch", repaired, "-o", path, "--exact") == 0
+        assert amends("patch", run, "-o", path, "--exact") == 0
     return path
 
 
