@@ -211,6 +211,40 @@ def test_a_run_made_in_python_is_asked_for_its_weights(repaired, tmp_path, capsy
     assert "the weights are not what this run was made with" in said(capsys)
 
 
+@pytest.mark.parametrize("stored", ["both names", "one name"])
+def test_tied_weights_of_a_run_made_in_python(stored, repaired, tmp_path):
+    """A file of weights has both names of a tensor, or one of them; the patch is the same."""
+    import tomllib
+
+    import tomli_w
+    from safetensors.torch import save_model
+
+    from amends.data.hashes import weights_hash
+    from amends.runs.manifest import seal
+    from tests.patches.kinds import Tied, moved, same
+
+    torch.manual_seed(0)
+    model = Tied()
+    run = shutil.copytree(repaired, tmp_path / "run")
+    about = tomllib.loads((run / "run.toml").read_text())
+    del about["config"]
+    about["model"]["sha256"] = weights_hash(model.state_dict())
+    (run / "run.toml").write_text(tomli_w.dumps(about))
+    save_model(moved(model), str(run / "repaired/model.safetensors"))
+    seal(run)
+    if stored == "one name":
+        save_file({"out.weight": model.out.weight.detach()}, tmp_path / "w.safetensors")
+    else:
+        torch.save(model.state_dict(), tmp_path / "w.safetensors".replace("safetensors", "pt"))
+    weights = next(tmp_path.glob("w.*"))
+    assert amends("patch", run, "-o", tmp_path / "fix.safetensors", "--weights", weights) == 0
+    assert same(library.apply(model, tmp_path / "fix.safetensors"), moved(model))
+    out = tmp_path / f"new{weights.suffix}"
+    assert amends("apply", tmp_path / "fix.safetensors", weights, "-o", out) == 0
+    new = load_file(out) if stored == "one name" else torch.load(out, weights_only=True)
+    assert all(torch.equal(value, moved(model).out.weight) for value in new.values())
+
+
 def test_run_card_and_report_show_it(repaired, tmp_path, capsys):
     run = shutil.copytree(repaired, tmp_path / "run")
     capsys.readouterr()
