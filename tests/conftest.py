@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 
 import pytest
@@ -20,6 +21,37 @@ from tests.worlds import planted_digits
 torch.set_num_threads(1)  # the tensors are small; a second thread would mostly wait
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # nor in processes that tests start
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="amends-tests-")  # the key that signs runs is not the user's
+
+
+PACKAGE = os.path.dirname(amends.__file__)
+OPTED_IN: list[str] = []  # inside a test that unpickles on purpose
+
+
+def _audited(event: str, args: tuple) -> None:
+    """No connection beyond this machine, and no unpickling by amends, in any test."""
+    if event == "socket.connect" and isinstance(args[1], tuple) and args[1][0] not in ("127.0.0.1", "::1", "localhost"):
+        raise RuntimeError(f"a connection to {args[1][0]}")
+    if event == "pickle.find_class" and not OPTED_IN:
+        frame = sys._getframe(1)
+        while frame is not None:
+            if (
+                os.path.basename(frame.f_code.co_filename) == "copy.py"
+            ):  # an object in memory, copied by way of a pickle
+                return
+            if frame.f_code.co_filename.startswith(PACKAGE):
+                raise RuntimeError(f"amends unpickles {args[0]}.{args[1]}")
+            frame = frame.f_back
+
+
+sys.addaudithook(_audited)
+
+
+@pytest.fixture
+def unpickling():
+    """For a test of --unsafe-pickle."""
+    OPTED_IN.append("yes")
+    yield
+    OPTED_IN.pop()
 
 
 @pytest.fixture(scope="session")

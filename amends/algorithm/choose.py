@@ -26,7 +26,7 @@ from amends.algorithm.curve import (
 )
 from amends.algorithm.identify import Influence
 from amends.algorithm.objective import Objective
-from amends.algorithm.treat import again, shortened, treated
+from amends.algorithm.treat import Fitted, again, at_once, shortened, treated
 from amends.data.splits import halves, some
 from amends.errors import AmendsError, BadInput
 from amends.evaluation.predictions import groups
@@ -86,6 +86,7 @@ class Chooser:
     laid: Limits | None = None  # what an earlier repair of another group was held to, and holds on
     known: Mapping[int, Fit] = field(default_factory=dict)  # short fits of `method` made while choosing it, by size
     settings: Settings = DEFAULT
+    fitted: Fitted = at_once
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -272,12 +273,16 @@ class Chooser:
         gone = np.sort(np.concatenate([causes, self.gone]).astype(np.int64))
         train = self.influence.train
         method = method._replace(remember=lambda *_: self.remembered)  # once for all sizes
-        after = treated(train, gone, query, self.guard, method, self.progress, self.keep)
-        if isinstance(after, Ensemble) and after.centre is None:
-            raise BadInput(
-                "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
-            )
-        return after.mean
+
+        def fit() -> Params:
+            after = treated(train, gone, query, self.guard, method, self.progress, self.keep)
+            if isinstance(after, Ensemble) and after.centre is None:
+                raise BadInput(
+                    "an ensemble of models repairs to several models; repair, treat_with; use amends.treat for it"
+                )
+            return after.mean
+
+        return self.fitted(gone.tobytes() + query.examples.ids.tobytes() + bytes([method.learn]), fit)
 
     @cached_property
     def remembered(self) -> Posterior:

@@ -15,6 +15,7 @@ from amends.algorithm.options import Options, alternatives, removal, treatment
 from amends.algorithm.rounds import Plan, Round, Search
 from amends.algorithm.setup import Setup, setup_of
 from amends.algorithm.split import Groups, Split, split_of
+from amends.algorithm.treat import Fitted, at_once
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, large
@@ -88,9 +89,9 @@ class Problem:
         """The first half of the next round; where its scores are `known`, nothing is computed."""
         return self.plan.search(self._from(before), self.parts[len(before)], shown, known)
 
-    def treat(self, search: Search, before: Sequence[Round], shown: Progress) -> Round:
-        """Its second half."""
-        made = self.plan.treat(self._from(before), search, before, shown)
+    def treat(self, search: Search, before: Sequence[Round], shown: Progress, fitted: Fitted = at_once) -> Round:
+        """Its second half; each fit goes through `fitted`, which may know it."""
+        made = self.plan.treat(self._from(before), search, before, shown, fitted)
         return made.since(before, search.part.sets(self.given)) if before else made
 
     def announce(self, before: Sequence[Round], searched: bool, shown: Progress) -> None:

@@ -24,6 +24,7 @@ from amends.algorithm.judgement import Judgement
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.algorithm.split import Split
+from amends.algorithm.treat import Fitted, at_once
 from amends.algorithm.verdict import CHANCE, ENOUGH, NOT, PARTLY, REPAIRED
 from amends.evaluation.predictions import right
 from amends.evaluation.statistics import BeforeAfter
@@ -132,7 +133,8 @@ class Plan:
         influence = identified(given["train"], query, guard, method, self.seed, shown)
         return Search.of(part, influence, guard)
 
-    def treat(self, given: dict[str, Factor], search: Search, before: Sequence[Round], shown: Progress) -> Round:
+    def treat(self, given: dict[str, Factor], search: Search, before: Sequence[Round], shown: Progress,
+              fitted: Fitted = at_once) -> Round:  # fmt: skip
         """The second half: what to remove and how is chosen, then judged. Rounds `before` this one have removed
         something already, and their limits hold on, so that losses do not add up."""
         part, start = search.part, given["train"].network.params
@@ -142,7 +144,7 @@ class Plan:
         chooser = Chooser(
             search.influence, part.guarding(given), tuple(given[name] for name in self.kept), self.kept, self.method,
             self.learning, objective, self.floor, self.seed, shown, gone_in(before), picked, self.alternatives,
-            earlier, settings=self.settings,
+            earlier, settings=self.settings, fitted=fitted,
         )  # fmt: skip
         choice = chooser(number)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from torch import nn
@@ -15,6 +16,7 @@ from amends.editors import PATIENCE, Adam, Editor, Guard, Mode, Right, Watch, fi
 from amends.errors import BadInput, NonFinite
 from amends.evidence.factor import Factor
 from amends.evidence.network import Averaged
+from amends.evidence.params import Params
 from amends.evidence.prepare import entry, prepare, whole
 from amends.likelihoods import Categorical
 from amends.methods import Default, Method
@@ -23,6 +25,16 @@ from amends.progress import Progress
 
 FLOOR = 0.02  # what the default guard lets go of the share that was right
 FINER_TRIES = 3  # a path whose every step costs more than that is taken again in shorter ones
+
+
+class Fitted(Protocol):
+    """Called for every fit of a choice in turn, with bytes of what it is made of: it makes the fit, or knows it."""
+
+    def __call__(self, of: bytes, fit: Callable[[], Params]) -> Params: ...
+
+
+def at_once(of: bytes, fit: Callable[[], Params]) -> Params:
+    return fit()
 
 
 def again(method: Method, number: int) -> Method:

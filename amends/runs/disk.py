@@ -104,6 +104,16 @@ def writable(folder: Path) -> None:
         fresh(folder, "trying").rmdir()
 
 
+def room_for(folder: Path, size: int) -> None:
+    """DiskError unless so many bytes are free where the folder is, or is going to be."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    with on_disk(folder):
+        left = shutil.disk_usage(there).free
+    if left < size:
+        need = f"about {size / 2**20:,.0f} MB are needed, and {left / 2**20:,.0f} MB are free"
+        raise DiskError(f"{need}; {folder}; free some space or choose another folder")
+
+
 def flush(folder: Path) -> None:
     """Every file and every name in a folder is on the disk, not only in memory."""
     for path in [*folder.rglob("*"), folder]:

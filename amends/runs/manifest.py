@@ -81,6 +81,9 @@ def settle(folder: Path) -> None:
         flush_names((folder / name).parent)
     for name in read(folder).keys() - new.keys() if (folder / NAME).exists() else ():
         (folder / name).unlink(missing_ok=True)
+        parent = (folder / name).parent
+        if parent != folder and parent.is_dir() and not any(parent.iterdir()):
+            parent.rmdir()
     os.replace(ready / NAME, folder / NAME)
     flush_names(folder)
     shutil.rmtree(ready)

@@ -20,6 +20,7 @@ from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, Search
 from amends.committee.decide import MemberWeight
 from amends.errors import RunMismatch
+from amends.evidence.network import Network
 from amends.evidence.params import Params
 from amends.progress import Progress
 from amends.runs.manifest import add_to_run
@@ -153,6 +154,16 @@ def _round(search: Search, folder: Path) -> Round:
         controls=said["controls"],
         fixed=(said["fixed"], said["n"]),
     )
+
+
+def write_weights_file(theta: Params, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _weights(theta, path)
+
+
+def read_weights_file(path: Path, network: Network) -> Params:
+    """Weights of this network, on its device."""
+    return _read(path, lambda path: network.weights({**network.params, **load_file(path)}, str(path)))
 
 
 def _read(folder: Path, reader: Callable[[Path], T]) -> T:

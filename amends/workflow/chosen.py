@@ -12,16 +12,16 @@ from amends.errors import many
 
 
 def chosen(plan: Plan, rounds: Sequence[Round]) -> str:
-    """One sentence; of several rounds one each, under the names of their groups."""
+    """One sentence; of several rounds one each, under the names of their groups, and without the numbers that were
+    tried: a round that is read back from a folder does not have them."""
     if len(rounds) == 1:
-        return _of(plan, rounds[0])
-    return "; ".join(f"{', '.join(r.search.part.names)}: {_of(plan, r)}" for r in rounds)
+        return _of(plan, rounds[0], sorted({p.removed for p in rounds[0].points if p.by == CAUSES}))
+    return "; ".join(f"{', '.join(r.search.part.names)}: {_of(plan, r, ())}" for r in rounds)
 
 
-def _of(plan: Plan, ended: Round) -> str:
+def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
     gone, scores = len(ended.removed), ended.search.influence.scores
     harmful, n = int((scores > 0).sum()), len(scores)
-    tried = sorted({p.removed for p in ended.points if p.by == CAUSES})
     if isinstance(plan.remove, np.ndarray):
         said = f"the {many(len(plan.remove), 'example')} picked by a person"
     elif plan.remove is not None:
@@ -39,6 +39,8 @@ def _of(plan: Plan, ended: Round) -> str:
 
 
 def _numbers(tried: Sequence[int]) -> str:
+    if not tried:
+        return "the numbers tried"
     if len(tried) == 1:
         return f"the one number tried ({tried[0]:,})"
     return f"the {len(tried)} numbers tried ({', '.join(f'{k:,}' for k in tried)})"
@@ -46,7 +48,7 @@ def _numbers(tried: Sequence[int]) -> str:
 
 def _more(gone: int, tried: Sequence[int], harmful: int) -> str:
     """That there may be more to find, where the largest number was the best."""
-    if gone < max(tried, default=0) or harmful <= gone:
+    if not tried or gone < max(tried) or harmful <= gone:
         return ""
     return (
         f"; it is the largest of them, and {many(harmful - gone, 'more conflicts', 'more conflict')} with the failures"

@@ -5,19 +5,24 @@ Whoever follows it may store each stage as it ends, and go on later from what wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from amends.algorithm.identify import Identified
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, Search
+from amends.algorithm.treat import Fitted, at_once
 from amends.progress import Progress
 
 
 def stages(
-    problem: Problem, shown: Progress, done: Sequence[Round] = (), known: Identified | None = None
+    problem: Problem,
+    shown: Progress,
+    done: Sequence[Round] = (),
+    known: Identified | None = None,
+    fitted: Callable[[int], Fitted] = lambda number: at_once,
 ) -> Iterator[Search | Round]:
     """Every stage as it ends. Rounds that are `done` are left out, and so is the search of the next one where what it
-    identified is `known`."""
+    identified is `known`. `fitted`, by the number of a round, is called for each of its fits."""
     rounds = list(done)
     if not rounds and known is None:
         shown.note(problem.setup.told)
@@ -28,6 +33,6 @@ def stages(
         search = problem.search(rounds, shown, known)
         if known is None:
             yield search
-        rounds.append(problem.treat(search, rounds, shown))
+        rounds.append(problem.treat(search, rounds, shown, fitted(len(rounds))))
         yield rounds[-1]
         known = None

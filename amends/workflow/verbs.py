@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,11 +19,12 @@ from amends.evidence.prepare import entry
 from amends.progress import Progress
 from amends.runs.claim import claimed, unfinished
 from amends.runs.compare import same_recipe
-from amends.runs.disk import occupied
+from amends.runs.disk import occupied, room_for
 from amends.runs.manifest import add_to_run, write_run
 from amends.runs.run import IDENTIFIED, Run
 from amends.tables.cells import write_rows
 from amends.workflow.checkpoint import ROUNDS, SEARCH, add_round, add_search, read_stages, round_files
+from amends.workflow.fits import KeptFits, fit_files, needed
 from amends.workflow.job import Job
 from amends.workflow.repair import Repair, concluded
 from amends.workflow.stages import stages
@@ -41,6 +42,7 @@ FIRST_HALF = ("run.toml", SEARCH, ROUNDS, "causes.csv", "causes.parquet", "failu
 def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list[str]]:
     """The first stage, as a run folder a person can look through, and what to look at first."""
     with claimed(out, "identify"):
+        _room(job, out, treated=False)
         problem = Problem.of(job.given, job.options)
         part = problem.parts[0]
         if len(problem.parts) > 1:
@@ -59,6 +61,7 @@ def repair_into(job: Job, out: Path, progress: bool | None, picked: Picked | Non
     """Every stage, with what a person picked where that is given. One that was stopped goes on where it was, and
     keeps the decisions it finds."""
     with claimed(out, "repair", going_on=True):
+        _room(job, out)
         problem = _problem(job, picked, occupied(out))  # all that was asked for is checked before it is computed
         if occupied(out):
             same_recipe(unfinished(out), _about(job, out))
@@ -71,6 +74,7 @@ def treat_into(
 ) -> Repair:
     """The stages after the search, with what a person picked or as many as the config says; into `out` where it is
     given. Failures that are `left_out` have a wrong label of their own: they leave the query."""
+    _room(job, run.folder if out is None else out)
     problem = _problem(job, picked, going_on=True)
     for part in problem.parts if left_out else ():
         part.without(left_out)  # raises before anything is written
@@ -100,11 +104,26 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
             raise BadInput(f"a curve is of one group; {run.folder}; go on with amends repair, which draws one for each")
         done, known = read_stages(problem, run.folder)
         with Progress.shown(progress) as shown:
-            *_, last = stages(problem, shown, done, known)
+            *_, last = stages(problem, shown, done, known, _kept(job, run.folder, "curve"))
         assert isinstance(last, Round)
         rows = [point.row() for point in last.points]
-        add_to_run(run.folder, lambda made: write_rows(rows, made / "curve.csv", list(rows[0])))
+        drop = fit_files(run.folder)
+        add_to_run(run.folder, lambda made: write_rows(rows, made / "curve.csv", list(rows[0])), drop=drop)
     return rows
+
+
+def _kept(job: Job, folder: Path, *asked: Any) -> Callable[[int], KeptFits]:
+    """The fits of each round, kept in the folder; known again only where all that was asked for is the same."""
+    words = [one.to_csv() if hasattr(one, "to_csv") else repr(np.asarray(one).tolist()) for one in asked]
+    recipe = repr((sorted(job.config["repair"].items(), key=repr), words))
+    network = job.given["train"].network
+    return lambda number: KeptFits(folder, number, network, recipe)
+
+
+def _room(job: Job, folder: Path, treated: bool = True) -> None:
+    """DiskError where what is going to be written does not fit: known before anything is computed."""
+    train = job.given["train"]
+    room_for(folder, needed(train.network, len(train), treated))
 
 
 def _problem(job: Job, picked: Picked | None, going_on: bool) -> Problem:
@@ -125,7 +144,7 @@ def _follow(
         problem, known = problem.without(left_out, known)
     rounds: list[Round] = list(done)
     with Progress.shown(progress) as shown:
-        for stage in stages(problem, shown, done, known):
+        for stage in stages(problem, shown, done, known, _kept(job, folder, picked, left_out)):
             if isinstance(stage, Round):
                 rounds.append(stage)
             _store(stage, problem, job, folder, len(rounds))
@@ -135,7 +154,11 @@ def _follow(
     rule = _rule(job, rule) + (f"; failures {', '.join(map(str, left_out))} left out" if left_out else "")
     origin = replace(origin_of(job, folder.name), rule=rule)
     kept = earlier if whole or bool((earlier["decision"] != "").any()) else None
-    add_to_run(folder, lambda made: write_repair(result, origin, made, kept, searched=True), drop=round_files(folder))
+    add_to_run(
+        folder,
+        lambda made: write_repair(result, origin, made, kept, searched=True),
+        drop=[*round_files(folder), *fit_files(folder)],
+    )
     return result
 
 

@@ -17,12 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from amends.cli.app import run as amends
 from amends.runs import manifest
+from tests.faults import fuzzing
 from tests.faults.killing import contents
-from tests.projects import texts_project
+from tests.projects import digits_project, texts_project
 
 COMMAND = [sys.executable, "-c", "from amends.cli import main; main()"]
 SAME = ("metrics.json", "repaired/model.safetensors", "curve.csv", "dataset/kept.csv", "identified/scores.npz")
@@ -108,7 +110,28 @@ def signals(count: int) -> str:
     return f"{right} of {count} stopped within five seconds with the right code, and went on"
 
 
-FULL = {"kills": (kills, 200), "damage": (damage, 500), "pairs": (pairs, 50), "signals": (signals, 20)}
+def configs(count: int) -> str:
+    """Mutated configs and command lines."""
+    return _fuzzed(fuzzing.configs, count, count)
+
+
+def files(count: int) -> str:
+    """Mutated weights (two kinds), npz, csv and parquet files, a fifth of them each."""
+    return _fuzzed(fuzzing.files, count, count // 5)
+
+
+def _fuzzed(work: Callable[[int], fuzzing.Tally], count: int, each: int) -> str:
+    digits_project(Path.cwd())
+    tally = work(each)
+    for line in tally.wrong[:20]:
+        print(f"  {line[:300]}", flush=True)
+    return f"{tally.tried - len(tally.wrong)} of {tally.tried} end as they should, in {len(tally.ways)} distinct ways"
+
+
+FULL = {
+    "kills": (kills, 200), "damage": (damage, 500), "pairs": (pairs, 50), "signals": (signals, 20),
+    "configs": (configs, 10_000), "files": (files, 10_000),
+}  # fmt: skip
 
 
 def main() -> None:

@@ -48,12 +48,15 @@ def pickled(project, tmp_path, monkeypatch, **beside):
     return folder
 
 
-def test_a_pickle_is_opened_where_the_user_says_so_and_the_result_says_it(project, tmp_path, monkeypatch, capsys):
+def test_a_pickle_is_opened_where_the_user_says_so_and_the_result_says_it(
+    project, tmp_path, monkeypatch, capsys, request
+):
     done = tmp_path / "it ran"
     pickled(project, tmp_path, monkeypatch, callback=Hostile(done))
     assert amends("repair", "-o", "run", *QUICKLY) == 2
     assert "which run code when loaded" in capsys.readouterr().err
     assert not done.exists()
+    request.getfixturevalue("unpickling")  # up to here nothing may be unpickled: tests/conftest.py
     assert amends("repair", "-o", "run", *QUICKLY, "--unsafe-pickle") == 0
     assert done.exists(), "this is what the option means"
     assert "the weights were unpickled" in capsys.readouterr().out

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,3 +182,15 @@ def test_no_word_of_the_data_reaches_the_terminal_as_a_command(here, capsys):
     assert "\x1b" not in told.out + told.err
     assert "\x07" not in told.out
     assert visible("a\x1b[0m\x9b\u202eb\n") == "a\\x1b[0m\\x9b\\u202eb\n"
+
+
+def test_every_test_is_audited():
+    """What the hook of tests/conftest.py is for: it stops both."""
+    with socket.socket() as there:
+        there.settimeout(0.1)
+        with pytest.raises(RuntimeError, match="a connection to 192"):
+            there.connect(("192.0.2.1", 80))
+    buffer = io.BytesIO(pickle.dumps({"a": OSError}))
+    frame = compile("import pickle\npickle.load(buffer)", f"{Path(library.__file__).parent}/x.py", "exec")
+    with pytest.raises(RuntimeError, match=r"amends unpickles builtins.OSError"):
+        exec(frame, {"buffer": buffer})

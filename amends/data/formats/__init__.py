@@ -13,7 +13,7 @@ from amends.data.formats.images import images
 from amends.data.formats.npz import npz
 from amends.data.formats.raw import Asked, Raw
 from amends.data.formats.tables import csv, parquet
-from amends.errors import BadInput, nearest
+from amends.errors import BadInput, first_line, nearest
 
 FORMATS: dict[str, Callable[[Path, Asked], Raw]] = {
     "images": images, "csv": csv, "parquet": parquet, "npz": npz, "idx": idx, "cifar10": cifar10,
@@ -63,6 +63,12 @@ def raw(path: Path, format: str | None, asked: Asked) -> Raw:
         raise BadInput(f"target is {asked.target!r}; {path}; {nearest(asked.target, TARGETS)}")
     if len(set(asked.classes)) < len(asked.classes):
         raise BadInput(f"classes names a class twice; {path}; name each class once")
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass  # what is near that name is said below
+    except (OSError, ValueError) as e:
+        raise BadInput(f"the path cannot be used ({first_line(e)}); {path}; check the path") from e
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise BadInput(f"this is not a file but a pipe or a device; {path}; give a file")
     name = guess(path) if format is None or not path.exists() else format
