@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from rows import CAUSES, IDENTIFYING, RANKED_BY, REPAIRS, TREATING, Rows
+from timing import timed
 from worlds import World, outputs
 
 import amends
@@ -165,11 +165,3 @@ def fitted(world: World) -> float:
     x, y = world.train
     with torch.no_grad():
         return float((outputs(world.net, x).argmax(1) == y).cpu().numpy()[world.wrong].mean())
-
-
-def timed(f: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    out = f()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return out, time.perf_counter() - start

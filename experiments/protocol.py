@@ -7,7 +7,6 @@ network gets right, one half may be read by methods that ask for it (`guard`), t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -195,11 +194,3 @@ def in_half(case: Case) -> Any:
 
 def batch_size(case: Case) -> int:
     return 256 if case.about.large else 1024
-
-
-def timed(f: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    out = f()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return out, time.perf_counter() - start

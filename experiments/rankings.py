@@ -18,7 +18,8 @@ from amends.evaluation.rankings import average_precision
 from amends.methods import named
 from amends.methods.table import names
 from amends.remember import Laplace
-from experiments.protocol import Case, batch_size, timed
+from benchmarks.timing import timed
+from experiments.protocol import Case, batch_size
 from experiments.running import GivenUp
 
 PATIENCE = 120  # seconds a method may take with a large network before it is given up

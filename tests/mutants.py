@@ -88,6 +88,13 @@ LISTED = [
     Mutant("fisher_kernel off by N", "methods/library/linear.py", "Tangent(gamma=1.0)", "Tangent()"),
     Mutant("vcl(prior) ignored", "methods/library/vcl.py", "FittedSpread(prior,", "FittedSpread(None,"),
     Mutant("vcl(draws) not for the fit", "methods/library/vcl.py", "FittedSpread(prior, draws,", "FittedSpread(prior,"),
+    Mutant("vcl deletes at another rate", "editors/variational.py", "Adam(rate=0.003", "Adam(rate=0.001"),
+    Mutant(
+        "a gradient in the order of its first term", "editors/climb.py", "else {k: grad[k] for k in theta}", "else grad"
+    ),
+    Mutant("ogd(hold) ignored", "methods/library/ogd.py", "editor, hold)", "editor, 0.2)"),
+    Mutant("ogd(unlearn) ignored", "methods/library/ogd.py", "unlearn or Ascent(", "Ascent("),
+    Mutant("ewc(hold) ignored", "methods/library/ewc.py", "climb, unlearn, bounded, hold)", "climb, unlearn, bounded)"),
     Mutant("newton(gamma) ignored", "methods/library/newton.py", "Step(gamma,", "Step(None,"),
     Mutant(
         "newton with the curvature of D",
