@@ -27,9 +27,11 @@ def in_one_reading(before: Posterior, after: Posterior, train: Factor) -> tuple[
     if any(getattr(q, "draws", 0) for q in (before, after, *getattr(before, "members", ()))):
         return train.per_example(start), first_order(before, after, train)
 
+    alone = before.mean is start and not getattr(before, "members", ())  # several models: the first is θ̂ itself
+
     def part(at: slice, x: Inputs, y: Tensor) -> Tensor:
         log_p = network.log_prob(start, x, y)
-        was = log_p if before.mean is start else before.rows(lambda theta: network.log_prob(theta, x, y)).mean(0)
+        was = log_p if alone else before.rows(lambda theta: network.log_prob(theta, x, y)).mean(0)
         return torch.stack([log_p, was - after.rows(lambda theta: network.log_prob(theta, x, y)).mean(0)], 1)
 
     log_p, lost = train.rows(part).reshape(len(train), 2).unbind(1)
