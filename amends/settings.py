@@ -20,7 +20,7 @@ class Edits:
     members: tuple[str, ...] = ("grad_dot", "linear", "functional", "learned loss")
     without_right: tuple[str, ...] = ("grad_dot", "linear", "kfac_ewc")  # the members where no right example is given
     steps: int = 60  # of L-BFGS, where weights are held
-    steps_held: int = 40  # where predictions are held: many weights give the same ones, so more steps gain little
+    steps_held: int = 20  # where predictions are held: many weights give the same ones, so more steps gain little
     strength: float = 0.05  # of holding predictions
     damping: float = 10.0  # of linear influence, relative to the mean of the curvature
     curved: int = 500  # examples of D that curvature is measured on
@@ -153,7 +153,7 @@ class Settings:
 
     def for_large(self) -> Settings:
         edits = self.identifying.edits
-        edits = replace(edits, steps=edits.steps // 2, steps_held=edits.steps_held // 2)
+        edits = replace(edits, steps=edits.steps // 2, steps_held=min(edits.steps_held, Edits.steps_held))
         return Settings(
             replace(self.identifying, edits=edits, teaching=replace(self.identifying.teaching, rate=1e-4)),
             replace(self.forgetting, rate=1e-3, dampings=(), rates=(1e-4, 3e-5)),
@@ -179,6 +179,7 @@ _BUDGETS = {
             Edits(
                 members=("grad_dot", "linear", "ewc", "kfac_ewc", "functional", "functional + ewc", "learned loss"),
                 without_right=("grad_dot", "linear", "ewc", "kfac_ewc"),
+                steps_held=40,
                 curved=4000,
             ),
             Trials(shown=2000, held=1000, sample=10**9, whole=True),

@@ -114,8 +114,8 @@ def test_a_large_model_is_asked_less(world, monkeypatch):
     climbs = Mode.__call__
     monkeypatch.setattr(Mode, "__call__", noting)
     amends.identify(net, train, failures, remaining=remaining)
-    assert sum(n for n, steps in seen if steps == 40) == len(failures[0])
-    assert {steps for _, steps in seen} == {40, None}
+    assert sum(n for n, steps in seen if steps == 20) == len(failures[0])
+    assert {steps for _, steps in seen} == {20, None}
     monkeypatch.setattr(amends.evidence.params, "LARGE", 1)
     seen.clear()
     influence = amends.identify(net, train, failures, remaining=remaining)
