@@ -96,7 +96,9 @@ def read_table(path: Path, needed: Sequence[str], **how: Any) -> pd.DataFrame:
     for column in needed:
         if column not in frame.columns:
             raise RunMismatch(f"column {column} is missing; {path}; put it back, or {AGAIN}")
-    texts = {c: [unguarded(value) for value in frame[c]] for c in frame.columns if frame[c].dtype.kind not in "biuf"}
+    texts = {
+        c: [unguarded(value) for value in frame[c].tolist()] for c in frame.columns if frame[c].dtype.kind not in "biuf"
+    }
     return frame.assign(**texts).rename(columns=unguarded)
 
 

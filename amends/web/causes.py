@@ -19,36 +19,43 @@ from amends.web.decisions import Step, do, label_of
 from amends.web.table import FOLDER, Table, effective
 
 FILE = "causes.csv"
+CHUNK = 2000  # rows that are read at once
 
 
 def write(table: Table) -> bool:
-    """The file as the decisions are now, whole or not at all; not where another tool has changed it since."""
+    """The file as the decisions are now, whole or not at all; not where another tool has changed it since. Whoever
+    decides meanwhile does not wait, and the file is written once more."""
     path, made = table.run / FILE, table.run / FOLDER / "causes.part"
     with table.lock:
         if changed(table):
             return False
-        version = table.setting("version", 0)
+        version, columns = table.setting("version", 0), _columns(table)
         if table.setting("written") == version:
             return True
-        labelled = table.one("select 1 from causes where new_label > '' limit 1")
-        columns = table.setting("columns")
-        if labelled and NEW not in columns:
-            at = columns.index("decision") + 1
-            columns = [*columns[:at], NEW, *columns[at:]]
-            table.set("columns", columns)
-        with on_disk(path):
-            write_rows(_rows(table, columns), made, columns)
-            flush_file(made)
-            if path.exists():
-                made.chmod(path.stat().st_mode & 0o777)
-            os.replace(made, path)
-        with table.writing() as sql:
-            now = effective(table.cut)
-            sql.execute(f"update causes set wrote = {now} where wrote <> {now}")
-            sql.execute("update causes set wrote_label = new_label where wrote_label <> new_label")
-            table.set("written", version)
-            table.set("file", _stamp(table))
+    new: list[tuple[str, str, int]] = []  # rows in which the file will say something else
+    with on_disk(path):
+        write_rows(_rows(table, columns, new), made, columns)
+        flush_file(made)
+        if path.exists():
+            made.chmod(path.stat().st_mode & 0o777)
+    with table.writing() as sql, on_disk(path):
+        if changed(table):
+            return False
+        os.replace(made, path)
+        sql.executemany("update causes set wrote = ?, wrote_label = ? where at = ?", new)
+        table.set("written", version)
+        table.set("file", _stamp(table))
     return True
+
+
+def _columns(table: Table) -> list[str]:
+    """Those of the file, and one for new labels as soon as there are any."""
+    columns = table.setting("columns")
+    if NEW not in columns and table.one("select 1 from causes where decision = ? limit 1", [RELABEL]):
+        at = columns.index("decision") + 1
+        columns = [*columns[:at], NEW, *columns[at:]]
+        table.set("columns", columns)
+    return columns
 
 
 def changed(table: Table) -> bool:
@@ -161,16 +168,25 @@ def _others(table: Table, frame: Any) -> None:
         sql.executemany("update details set own = ? where at = ? and own <> ?", ((o, i, o) for o, i in rows))
 
 
-def _rows(table: Table, columns: list[str]) -> Iterator[list[Any]]:
-    """In the order the file had, with what a repair would do now as the decision."""
-    names = {"index": "at", "group": "grp", "decision": effective(table.cut), "conflicts_with": "conflicts"}
+def _rows(table: Table, columns: list[str], new: list[tuple[str, str, int]]) -> Iterator[list[Any]]:
+    """In the order the file had, with what a repair would do now as the decision; `new` is filled with the rows whose
+    decision the file did not have."""
+    named = {"index": "at", "group": "grp", "conflicts_with": "conflicts"}
     ours = [c for c in columns if c in (*COLUMNS, NEW)]
-    asked = ", ".join(f"{names.get(c, c)} as c{i}" for i, c in enumerate(ours))
-    found = table.sql.execute(f"select own, {asked} from causes join details using (at) order by place")
-    for row in found:
-        mine = json.loads(row[0])
-        known = dict(zip(ours, row[1:], strict=True))
-        yield ["" if v is None else v for v in (known[c] if c in known else mine.get(c, "") for c in columns)]
+    last = table.one("select max(place) from causes")
+    for start in range(0, (-1 if last is None else last) + 1, CHUNK):
+        with table.lock:
+            asked = ", ".join(effective(table.cut) if c == "decision" else named.get(c, c) for c in ours)
+            found = table.all(
+                f"select at, own, wrote, wrote_label, {asked} from causes join details using (at) "
+                "where place >= ? and place < ? order by place", [start, start + CHUNK],
+            )  # fmt: skip
+        for at, own, wrote, wrote_label, *values in found:
+            mine, known = json.loads(own), dict(zip(ours, values, strict=True))
+            said = (known["decision"], known.get(NEW, ""))
+            if said != (wrote, wrote_label):
+                new.append((*said, at))
+            yield ["" if v is None else v for v in (known[c] if c in known else mine.get(c, "") for c in columns)]
 
 
 def _stamp(table: Table) -> list[int] | None:

@@ -29,12 +29,6 @@ create table if not exists causes (
   decision text not null default '', new_label text not null default '', person text not null default '',
   decided integer not null default 0, seen integer not null default 0,
   wrote text not null default '', wrote_label text not null default '');
-create index if not exists by_rank on causes (rank);
-create index if not exists by_spot on causes (spot);
-create index if not exists by_worth on causes (worth);
-create index if not exists by_copy on causes (copy);
-create index if not exists by_decision on causes (decision);
-create index if not exists by_seen on causes (at) where seen = 1;
 create table if not exists details (at integer primary key, conflicts text, own text, words text);
 create table if not exists failures (
   at integer primary key, id text, part text, grp text, suspect integer, given text, predicted text,
@@ -51,6 +45,15 @@ create table if not exists jobs (
   person text, marked integer not null default 0);
 create table if not exists results (repair integer primary key, accepted integer, note text, person text, moment text);
 """
+INDEXES = """
+create index if not exists by_place on causes (place);
+create index if not exists by_rank on causes (rank);
+create index if not exists by_spot on causes (spot);
+create index if not exists by_worth on causes (worth);
+create index if not exists by_copy on causes (copy);
+create index if not exists by_decision on causes (decision);
+create index if not exists by_seen on causes (at) where seen = 1;
+"""  # made once all rows are there, which is quicker
 SHOWN = ("given", "predicted", "predicted_after", "suggested", "p_given", "p_given_after")
 STATIC = (
     "place", "id", "rank", "score", "given", "predicted", "predicted_after", "p_given", "p_given_after", "suggested",
@@ -126,48 +129,53 @@ def load(table: Table, run: Run) -> None:
         return
     frame, looks = run.table(), run.looks
     first = table.setting("stamp") is None
+    against = [_list(text) for text in frame["conflicts_with"].tolist()]
+    copies = looks.get("copies") or (run.metrics["duplicates"] if run.done else [])
     with table.writing() as sql:
         table.set("columns", [str(c) for c in frame.columns])
         table.set("total", len(frame))
-        rows = _rows(frame, looks.get("copies") or (run.metrics["duplicates"] if run.done else []), _disagreement(run))
-        names = ", ".join(("at", *STATIC))
+        names, marks = ", ".join(("at", *STATIC, "spot")), ", ".join("?" * (len(STATIC) + 2))
         kept = ", ".join(f"{c} = excluded.{c}" for c in STATIC)
-        marks = ", ".join("?" * (len(STATIC) + 1))
+        rows = _rows(frame, copies, _disagreement(run))
         sql.executemany(f"insert into causes ({names}) values ({marks}) on conflict (at) do update set {kept}", rows)
-        sql.executemany("insert or replace into details values (?, ?, ?, ?)", _details(frame))
+        sql.executemany("insert or replace into details values (?, ?, ?, ?)", _details(frame, against))
         sql.execute("delete from conflicts")
-        pairs = ((j, at) for at, text in zip(frame["index"], frame["conflicts_with"], strict=True) for j in _list(text))
-        sql.executemany("insert or ignore into conflicts values (?, ?)", ((j, int(at)) for j, at in pairs))
+        pairs = sorted({(j, at) for at, found in zip(frame["index"].tolist(), against, strict=True) for j in found})
+        sql.executemany("insert into conflicts values (?, ?)", pairs)
         _failures(sql, run)
         if first:
             _first_decisions(table, sql, run, frame)
-            _spots(sql, len(frame))
+            table.set("written", table.setting("version", 0))
+        for line in INDEXES.split(";"):
+            sql.execute(line)
         table.set("stamp", stamp)
 
 
 def _rows(frame: pd.DataFrame, groups: Any, disagreement: np.ndarray | None) -> Iterator[tuple[Any, ...]]:
+    """Each with a place in a random order: those first in it are a fair sample of any part of the rows."""
     first = {int(i): int(group[0]) for group in groups for i in group}
-    ids = frame["id"] if "id" in frame else frame["index"]
-    named = frame["group"] if "group" in frame else [""] * len(frame)
-    columns = (frame["index"], ids, *(frame[c] for c in ("rank", "score", *SHOWN)), named)
-    for place, (i, name, rank, score, *said, p, q, group) in enumerate(zip(*columns, strict=True)):
-        at = int(i)
+    named = frame["group"].tolist() if "group" in frame else [""] * len(frame)
+    spots = np.random.default_rng().permutation(len(frame)).tolist()
+    shown = (frame[c].tolist() for c in ("rank", "score", *SHOWN))
+    columns = zip(frame["index"].tolist(), _ids(frame), *shown, named, spots, strict=True)
+    for place, (at, name, rank, score, *said, p, q, group, spot) in enumerate(columns):
         yield (
-            at, place, str(name), _int(rank, place + 1), _number(score), *map(str, said[:3]), _number(p), _number(q),
-            str(said[3]), str(group), first.get(at, at), 0.0 if disagreement is None else float(disagreement[at]),
+            at, place, name, _int(rank, place + 1), _number(score), *map(str, said[:3]), _number(p), _number(q),
+            str(said[3]), str(group), first.get(at, at), 0.0 if disagreement is None else float(disagreement[at]), spot,
         )  # fmt: skip
 
 
-def _details(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+def _ids(frame: pd.DataFrame) -> list[str]:
+    return [str(name) for name in (frame["id"] if "id" in frame else frame["index"]).tolist()]
+
+
+def _details(frame: pd.DataFrame, against: list[list[int]]) -> Iterator[tuple[Any, ...]]:
     """The user's own columns, and all words of a row to search in."""
-    own = [c for c in frame.columns if c not in (*COLUMNS, NEW)]
-    ids = frame["id"] if "id" in frame else frame["index"]
-    for i, name, against, *values in zip(
-        frame["index"], ids, frame["conflicts_with"], *(frame[c] for c in own), strict=True
-    ):
-        mine = {str(c): str(v) for c, v in zip(own, values, strict=True)}
-        words = " ".join([str(name), *mine.values()]).lower()
-        yield int(i), json.dumps(_list(against)), json.dumps(mine, ensure_ascii=False), words
+    own = [str(c) for c in frame.columns if c not in (*COLUMNS, NEW)]
+    cells = zip(*(map(str, frame[c].tolist()) for c in own), strict=True) if own else ((),) * len(frame)
+    for at, name, found, values in zip(frame["index"].tolist(), _ids(frame), against, cells, strict=True):
+        mine = dict(zip(own, values, strict=True))
+        yield at, json.dumps(found), json.dumps(mine, ensure_ascii=False), " ".join([name, *values]).lower()
 
 
 def _first_decisions(table: Table, sql: sqlite3.Connection, run: Run, frame: pd.DataFrame) -> None:
@@ -182,13 +190,6 @@ def _first_decisions(table: Table, sql: sqlite3.Connection, run: Run, frame: pd.
     sql.executemany("update causes set decision = ?, new_label = ? where at = ?", rows)
     wrote = [(str(s), str(n), int(i)) for i, s, n in zip(frame["index"], words(frame, "decision"), labels, strict=True)]
     sql.executemany("update causes set wrote = ?, wrote_label = ? where at = ?", (w for w in wrote if w[0]))
-
-
-def _spots(sql: sqlite3.Connection, n: int) -> None:
-    """A place in a random order for every row, drawn once: those first in it are a fair sample of any part."""
-    order = np.random.default_rng().permutation(n).tolist()
-    rows = [(place, at) for place, (at,) in zip(order, sql.execute("select at from causes order by at"), strict=True)]
-    sql.executemany("update causes set spot = ? where at = ?", rows)
 
 
 def _failures(sql: sqlite3.Connection, run: Run) -> None:

@@ -37,6 +37,7 @@ from amends.tables.looks import looks_of
 from amends.workflow.checkpoint import stage_folder, write_search
 from amends.workflow.repair import Repair
 
+COMPARED = 5000  # of the examples that conflict with the failures: so many are looked through for near copies
 HIGHER = "higher = more harmful"
 RULE = "the highest scores, as many as did most for the failures searched with"
 
@@ -130,9 +131,9 @@ def write_repair(
 
 
 def _copies(search: Search, frame: pd.DataFrame) -> list[list[int]]:
-    """Near copies among the examples of a table that conflict with the failures: a person decides once for each."""
+    """Near copies among the examples that conflict most with the failures: a person decides once for each."""
     order = frame["index"].to_numpy()[(frame["score"] > 0).to_numpy()]
-    return duplicates(search.influence.train, order)
+    return duplicates(search.influence.train, order[:COMPARED])
 
 
 def save_repair(result: Repair, folder: Any) -> Path:
