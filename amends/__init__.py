@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from amends.algorithm.treat import treat
     from amends.evaluation.predictions import failing
     from amends.patches.patch import Patch, apply
+    from amends.web.notebook import review
     from amends.workflow.repair import Repair, repair
 
 __version__ = "0.1.0"
@@ -33,13 +34,14 @@ _HOME = {
     "identify": "amends.algorithm.identify",
     "Repair": "amends.workflow.repair",
     "repair": "amends.workflow.repair",
+    "review": "amends.web.notebook",
     "treat": "amends.algorithm.treat",
 }
 _ROOMS = ("curvature", "data", "errors", "export", "likelihoods", "methods", "models", "trace")
 
 __all__ = [
     "Groups", "Influence", "Keep", "Patch", "Repair", "__version__", "apply", "curvature", "data", "errors", "export",
-    "failing", "identify", "likelihoods", "methods", "models", "repair", "trace", "treat",
+    "failing", "identify", "likelihoods", "methods", "models", "repair", "review", "trace", "treat",
 ]  # fmt: skip
 
 

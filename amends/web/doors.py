@@ -144,11 +144,16 @@ class Guard:
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
             return None  # no web sockets here
+        bare = bool(self.doors.prefix) and scope["path"] == self.doors.prefix
         scope = self._below(scope)
         said = _headers(scope)
         refused = self._refusal(scope, said)
         if refused:
             return await self._answer(send, 403, json.dumps({"error": _refused(refused)}).encode(), "application/json")
+        if bare and scope["method"] in READING:  # addresses in the page count from the slash
+            query = b"?" + scope["query_string"] if scope["query_string"] else b""
+            there = [(b"location", f"{self.doors.prefix}/".encode() + query)]
+            return await self._answer(send, 307, b"", "text/plain", there)
         if scope["path"] == "/" and b"token" in scope["query_string"] and self.doors.has_token(scope["query_string"]):
             return await self._answer(send, 200, ONWARD.encode(), "text/html; charset=utf-8", self._cookie())
         if not self.doors.has_cookie(said.get("cookie", [])):

@@ -233,6 +233,8 @@ def test_behind_a_proxy_the_name_the_path_and_the_frame_are_those_that_were_allo
         assert "Path=/tools/review/;" in answer.headers["set-cookie"]
         assert "frame-ancestors 'self' https://lab.example.org" in answer.headers["content-security-policy"]
         assert "x-frame-options" not in answer.headers
+    moved = client.get("/tools/review?token=x", follow_redirects=False)
+    assert (moved.status_code, moved.headers["location"]) == (307, "/tools/review/?token=x")
     assert client.get("/tools/review/api/run").status_code == 200
     said = {"origin": "https://lab.example.org"}
     assert client.post("/tools/review/api/seen", json={"indices": []}, headers=said).status_code == 200

@@ -29,18 +29,23 @@ def served(folder, *more):
 
 
 class Browser:
-    """Follows the address once, as a browser would."""
+    """Follows the address once, as a browser would; behind a proxy the host it names is another."""
 
-    def __init__(self, address: str):
+    def __init__(self, address: str, host: str | None = None):
         self.base = address.partition("/?")[0]
-        with urllib.request.urlopen(address, timeout=60) as answer:
+        self.named = {} if host is None else {"Host": host}
+        with urllib.request.urlopen(urllib.request.Request(address, headers=self.named), timeout=60) as answer:
             self.cookie = answer.headers["set-cookie"].partition(";")[0]
+            self.policy = answer.headers["content-security-policy"]
 
-    def ask(self, path, body=None, **headers):
-        sent = {"Cookie": self.cookie, "Origin": self.base, "Content-Type": "application/json", **headers}
+    def fetch(self, path, body=None, **headers) -> bytes:
+        sent = {"Cookie": self.cookie, "Origin": self.base, "Content-Type": "application/json", **self.named, **headers}
         data = None if body is None else json.dumps(body).encode()
         with urllib.request.urlopen(urllib.request.Request(f"{self.base}/{path}", data, sent), timeout=60) as answer:
-            return json.loads(answer.read())
+            return answer.read()
+
+    def ask(self, path, body=None, **headers):
+        return json.loads(self.fetch(path, body, **headers))
 
     def listen(self):
         return urllib.request.urlopen(
