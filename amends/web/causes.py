@@ -25,6 +25,11 @@ CHUNK = 2000  # rows that are read at once
 def write(table: Table) -> bool:
     """The file as the decisions are now, whole or not at all; not where another tool has changed it since. Whoever
     decides meanwhile does not wait, and the file is written once more."""
+    with table.filing:
+        return _written(table)
+
+
+def _written(table: Table) -> bool:
     path, made = table.run / FILE, table.run / FOLDER / "causes.part"
     with table.lock:
         if changed(table):
@@ -71,6 +76,11 @@ def read_now(table: Table) -> None:
 def take_in(table: Table) -> None:
     """What another tool changed in the file, as one step that can be undone; rows it left alone stay as they are
     here. Where the file cannot be used it stays as it is, and the page says why."""
+    with table.filing:
+        _taken_in(table)
+
+
+def _taken_in(table: Table) -> None:
     stamp, when = _stamp(table), datetime.now(UTC).isoformat(timespec="seconds")
     try:
         frame = Run.open(table.run).table()
@@ -91,9 +101,15 @@ def take_in(table: Table) -> None:
                             "or wrote_label <> new_label")  # fmt: skip
                 table.set("file", stamp)
     except AmendsError as e:
-        known = table.setting("told") or {}
-        if known.get("error") != str(e):
-            table.set("told", {"when": when, "n": 0, "text": f"{FILE} cannot be read", "error": str(e)})
+        say_trouble(table, str(e))
+
+
+def say_trouble(table: Table, error: str) -> None:
+    """On every page, once: why the file cannot be read or written."""
+    with table.writing():
+        if (table.setting("told") or {}).get("error") != error:
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            table.set("told", {"when": when, "n": 0, "text": f"{FILE} cannot be used", "error": error})
             table.set("version", table.setting("version", 0) + 1)
 
 

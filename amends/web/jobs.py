@@ -50,7 +50,7 @@ class Jobs:
         """Begins `amends treat` or `amends curve`. The run itself stays as it is: a repair is a folder of its own."""
         if kind not in KINDS:
             raise BadInput(f"there is no job {kind!r}; the request; give repair or curve")
-        with self.table.lock:
+        with self.table.filing, self.table.lock:
             if self.running() is not None:
                 raise Busy("a repair or a curve is being made; the review; wait for it, or cancel it")
             self._saved()

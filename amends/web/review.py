@@ -65,8 +65,8 @@ class Review:
             try:
                 self.follow()
                 self.jobs.running()
-            except AmendsError as e:
-                self.table.set("trouble", str(e))
+            except (AmendsError, OSError) as e:
+                causes.say_trouble(self.table, str(e))
 
     def state(self, person: str = "") -> dict[str, Any]:
         """What every answer to a change ends with."""

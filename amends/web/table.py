@@ -74,6 +74,7 @@ class Table:
     def __init__(self, run: Path):
         self.run = run
         self.lock = threading.RLock()
+        self.filing = threading.RLock()  # of causes.csv; whoever needs both takes this one first
         self.sql = sqlite3.connect(run / FOLDER / "decisions.sqlite", check_same_thread=False, isolation_level=None)
         self.sql.row_factory = sqlite3.Row
         for line in ("locking_mode=exclusive", "journal_mode=wal", "synchronous=full", "cache_size=-16000"):
