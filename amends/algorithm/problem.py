@@ -78,9 +78,9 @@ class Problem:
     def without(self, failures: Sequence[int], known: Identified) -> tuple[Problem, Identified]:
         """Some failures left out of the query, and what was found with them as if it had been found without: the
         scores stay."""
-        if len(self.parts) > 1:
+        part, *others = self.parts
+        if others:
             raise BadInput("failures are left out of one search; leave out; treat one group at a time")
-        part = self.parts[0]
         fewer = part.without(failures)
         unseen = None if known.unseen is None else known.unseen[np.isin(part.query, fewer.query)]
         return replace(self, parts=(fewer,)), replace(known, unseen=unseen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,14 @@ class Review:
             f"select {column} name, count(*) n from causes group by 1 order by 2 desc, 1 limit {MOST}"
         )
         return [dict(row) for row in rows]
+
+    @cached_property
+    def by_pairs(self) -> bool:
+        """Whether a group of failures is named by its label and the prediction."""
+        try:
+            return self.run.config.repair("group_by") is None
+        except AmendsError:
+            return False
 
     def _unrepairable(self) -> str:
         """Why a repair cannot be made from here, in one line."""

@@ -192,8 +192,12 @@ def failures(request: Request) -> Response:
 
 
 def _shown(review: Review, row: dict[str, Any]) -> dict[str, Any]:
-    """A failure with its look; before a repair its label and prediction are those of looks.json."""
+    """A failure with its look; before a repair its label and prediction are those of looks.json, or of its group where
+    failures are grouped by them."""
     facts = review.seen.facts("failures", row["index"])
+    pair = str(row["group"]).split("→")
+    if facts["label"] is None and review.by_pairs and len(pair) == 2:
+        facts |= {"label": pair[0], "predicted": pair[1]}
     said = {k: row[k] if row[k] not in (None, "") else facts[k] for k in facts}
     told = {k: None if v is None else str(v) for k, v in said.items()}
     return {**row, **told, "look": review.seen.look("failures", row["index"])}

@@ -116,6 +116,7 @@ def test_failures_by_group_are_those_that_were_searched_with(page):
     found = page.get("/api/failures", params={"limit": 200}).json()
     assert {f["index"] for f in found["rows"]} == set(query["index"].astype(int))
     assert {g["name"]: g["n"] for g in found["groups"]} == query["group"].value_counts().to_dict()
+    assert all(f["group"] == f"{f['label']}→{f['predicted']}" for f in found["rows"])
     name = found["groups"][0]["name"]
     some = page.get("/api/failures", params={"group": name}).json()
     assert {f["group"] for f in some["rows"]} == {name}
