@@ -20,6 +20,16 @@ def test_the_bound_is_the_one_of_the_hypergeometric_distribution(n):
             assert at_least(n, m, k, 0.025) == min(fits)
 
 
+def test_rows_left_open_make_it_wider_on_both_sides():
+    """Those outside the sample too: each may be one to remove, or not."""
+    sure = [True] * 12 + [False] * 4 + ["unseen"] * 20 + [True] * 4
+    left = [True] * 12 + [False] * 4 + ["unseen"] * 20 + [None] * 4
+    low, _, high = interval(left)
+    assert low == interval(sure)[0]
+    assert high == interval([False if s is None else s for s in left])[2]
+    assert low < interval([False if s is None else s for s in left])[0]
+
+
 def looked_at(draw, truth, how):
     """The states of all rows, in the random order, after a person has looked at some of them."""
     n = len(truth)
