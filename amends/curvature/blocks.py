@@ -37,9 +37,13 @@ class Place:
 
 
 def eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors; half precision is widened, since torch has no routine for it."""
+    """Eigenvalues and eigenvectors; half precision is widened, since torch has no routine for it, and float32 where its
+    routine finds no end."""
     wide = symmetric if symmetric.dtype in (torch.float32, torch.float64) else symmetric.float()
-    values, vectors = torch.linalg.eigh(wide)
+    try:
+        values, vectors = torch.linalg.eigh(wide)
+    except torch.linalg.LinAlgError:
+        values, vectors = torch.linalg.eigh(wide.double())
     return values.to(symmetric.dtype), vectors.to(symmetric.dtype)
 
 

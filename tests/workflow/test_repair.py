@@ -141,10 +141,11 @@ def test_each_example_is_read_once(planted, result):
     repair = amends.repair(net, *given, **cheaply(result, remove=None, treat_with=amends.methods.fine_tune(epochs=1)))
     assert len(repair.curve) > 3
     train, *judging = given
-    assert {i for i, times in train.reads.items() if times > 1} < set(range(len(train))), (
-        "a few, to see if it is random"
+    assert sum(times > 1 for times in train.reads.values()) <= 10, (
+        "to see how large they are, and whether they are random"
     )
-    assert set(train.reads.values()) == {1, 2}
+    assert set(train.reads) == set(range(len(train)))
+    assert max(train.reads.values()) <= 3
     for data in judging:
         assert data.reads == dict.fromkeys(range(len(data)), 1)
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once, Part
 from amends.editors import LBFGS, Mode, Step
 from amends.methods.base import Method
-from amends.methods.library.fine_tune import fine_tune
+from amends.methods.library.fine_tune import fine_tune, training
 from amends.methods.library.functional import functional
 from amends.methods.library.linear import grad_dot, linear
 from amends.methods.library.loss import LearnedLoss
 from amends.methods.ratio import label_part
-from amends.remember import Laplace, Predictions
+from amends.remember import Data, Laplace, Predictions
 from amends.settings import Edits, Forgetting, Settings, Teaching
 
 Member = Method | LearnedLoss
@@ -80,7 +80,8 @@ def _members(edits: Edits) -> dict[str, Member]:
 def _learned_loss(settings: Teaching, examples: int) -> LearnedLoss:
     """Known labels weigh as much in all, however few the passes."""
     epochs, batch = settings.size(examples)
-    return LearnedLoss(fine_tune(settings.rate, epochs, batch), settings.weight * settings.epochs / epochs)
+    climb = training(settings.rate, epochs, batch, augmented=False)  # scores are those of one view
+    return LearnedLoss(Method(Data(), Mode(climb)), settings.weight * settings.epochs / epochs)
 
 
 def _tuned(settings: Forgetting, rate: float, seed: int, examples: int) -> Method:

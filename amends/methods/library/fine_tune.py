@@ -9,9 +9,9 @@ from amends.methods.base import Method
 from amends.remember import Data, Laplace
 
 
-def training(rate: float, epochs: float, batch: int, seed: int) -> Adam:
-    """Adam with a falling rate on augmented batches, its end alone yielded."""
-    return Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed, augmented=True)
+def training(rate: float, epochs: float, batch: int, seed: int = 0, augmented: bool = True) -> Adam:
+    """Adam with a falling rate, on augmented batches unless told, its end alone yielded."""
+    return Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed, augmented=augmented)
 
 
 def fine_tune(
