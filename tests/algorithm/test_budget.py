@@ -25,7 +25,7 @@ def test_what_a_repair_will_cost_grows_with_what_is_left_to_choose():
     size = budget.Size(1000, 200, 800)
     quick, usual, thorough = (budget.search(Settings.of(name), size) for name in BUDGETS)
     assert quick < usual < thorough
-    assert budget.search(Settings.of(large=True), size) < usual
+    assert budget.search(Settings.of("thorough", large=True), size) < thorough
 
 
 def test_seconds_are_the_largest_budget_that_should_end_in_time(monkeypatch):

@@ -131,7 +131,7 @@ def run_both(config, folder, capsys):
     told = json.loads(capsys.readouterr().out)
     job = open_job(read_config(config))
     sets = {name: job.records.get(name) for name in ("train", "failures", "remaining")}
-    asked = {k: v for k, v in vars(job.options).items() if k not in ("least", "whole")}
+    asked = {k: v for k, v in vars(job.options).items() if k not in ("least", "whole", "trust", "unsafe_pickle")}
     asked["anyway"] = True  # some of these models are not trained
     result = library.repair(job.loaded, **sets, likelihood=job.given["train"].network.likelihood, **asked)
     kept = json.loads((folder / "run/metrics.json").read_text())
