@@ -42,7 +42,7 @@ def eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
     wide = symmetric if symmetric.dtype in (torch.float32, torch.float64) else symmetric.float()
     try:
         values, vectors = torch.linalg.eigh(wide)
-    except torch.linalg.LinAlgError:
+    except RuntimeError:  # it did not converge
         values, vectors = torch.linalg.eigh(wide.double())
     return values.to(symmetric.dtype), vectors.to(symmetric.dtype)
 

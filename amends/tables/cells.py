@@ -41,8 +41,9 @@ def write_rows(rows: Iterable[Any], path: Path, columns: Sequence[str], *, guard
     The writer knows lines to end in CR LF and so quotes a lone carriage return; the file has LF alone."""
     line = io.StringIO()
     writer = csv.writer(line, lineterminator="\r\n")
+    every: Iterable[Any] = chain([[*columns]], rows)
     with path.open("w", newline="", encoding="utf-8") as file:
-        for row in chain([[*columns]], rows):
+        for row in every:
             values = [row[name] for name in columns] if isinstance(row, Mapping) else row
             writer.writerow([_cell(guarded(value) if guard else value) for value in values])
             file.write(line.getvalue()[:-2] + "\n")
