@@ -11,6 +11,7 @@ from amends.errors import BadInput
 
 LARGE = 5_000_000  # parameters from which a model counts as large, and is edited and fitted less
 BUDGETS = ("quick", "default", "thorough")
+TIMES = {1: "once", 2: "twice"}
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,20 @@ class Settings:
             replace(self.curve, refits=1, refits_of_all=False),
             replace(self.learning, sizes=min(2, self.learning.sizes)),
         )
+
+    def left_out(self) -> str:
+        """What a repair with the default's settings does and one with these does not, in words."""
+        usual, here = DEFAULT, self
+        members = [name for name in usual.identifying.edits.members if name not in here.identifying.edits.members]
+        sizes = len(usual.curve.shares), len(here.curve.shares)
+        ways, refits = usual.forgetting.dampings and not here.forgetting.dampings, here.curve.refits
+        said = [
+            f"the search has no {' and no '.join(members)}" if members else "",
+            f"{sizes[1]} numbers to remove are tried at most, not {sizes[0]}" if sizes[1] < sizes[0] else "",
+            "one way to forget is tried" if ways else "",
+            f"what judges is fitted {TIMES[refits]}" if refits < usual.curve.refits else "",
+        ]
+        return "; ".join(part for part in said if part)
 
 
 DEFAULT = Settings()

@@ -154,6 +154,8 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
         console.print("                do not test the repaired model on these; failures.csv marks the failures")
     if metrics["offer"]:
         console.print(f"  offer         {metrics['offer']}")
+    if metrics["left_out"]:
+        console.print(f"  left out      with budget {metrics['budget']}: {metrics['left_out']}")
     for warning in metrics["warnings"]:
         console.print(f"  warning       {warning}")
 

@@ -31,7 +31,9 @@ def verdict(metrics: dict[str, Any], heading: str = "h1") -> Html:
     if said == "not repaired":
         untouched = tag("p", "The model is returned unchanged, and nothing is removed.", class_="reason")
     offer = tag("p", sentence(metrics["offer"]), class_="reason") if metrics.get("offer") else None
-    said_so = tag("div", tag(heading, said.capitalize()), words, untouched, offer)
+    less = f"with budget {metrics.get('budget')}, {metrics.get('left_out')}"
+    left_out = tag("p", sentence(less), class_="reason") if metrics.get("left_out") else None
+    said_so = tag("div", tag(heading, said.capitalize()), words, untouched, offer, left_out)
     return tag("div", glyph(said), said_so, class_="verdict")
 
 

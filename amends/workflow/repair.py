@@ -28,6 +28,7 @@ from amends.evidence.prepare import entry, needed, prepare
 from amends.methods import Default, Method, Scorer
 from amends.nearness.copies import duplicates
 from amends.progress import Progress
+from amends.settings import Settings
 from amends.workflow.chosen import chosen
 from amends.workflow.stages import stages
 from amends.workflow.warned import anyway_fixed, risks, warnings_of
@@ -128,6 +129,7 @@ class Repair:
             if row["holdout"] is not None:
                 lines.append(f"  control, {row['removed']} removed ({name}): holdout {row['holdout']:.3f}")
         lines += [f"  offer: {m['offer']}"] if m["offer"] else []
+        lines += [f"  left out with budget {m['budget']}: {m['left_out']}"] if m["left_out"] else []
         lines += [f"  warning: {w}" for w in m["warnings"]]
         return "\n".join(lines)
 
@@ -210,7 +212,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
         "learned": any(r.learned for r in rounds),
         "broken_costs": plan.broken_costs,
-        "budget": plan.budget,
+        **{"budget": plan.budget, "left_out": Settings.of(plan.budget).left_out()},
         "offer": whole.offer,
         "controls": whole.controls,
         "curve": [p.row() for p in whole.points],

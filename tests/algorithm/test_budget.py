@@ -44,6 +44,12 @@ def test_a_repair_says_which_budget_it_was_made_with(planted, result):
     assert result.metrics["budget"] == "default"
     quick = amends.repair(*planted[:4], **cheaply(result, learn=False, budget="quick"))
     assert quick.metrics["budget"] == "quick"
+    assert result.metrics["left_out"] == "", "of what the default does"
+    assert quick.metrics["left_out"] == (
+        "the search has no grad_dot and no functional; 3 numbers to remove are tried at most, not 6; "
+        "one way to forget is tried; what judges is fitted once"
+    )
+    assert f"left out with budget quick: {quick.metrics['left_out']}" in repr(quick)
     assert {row["refits"] for row in quick.metrics["curve"]} == {1}
     with pytest.raises(BadInput, match="budget is 'small'; there is none of that name; give quick, default, thorough"):
         amends.repair(*planted[:4], **cheaply(result, budget="small"))
