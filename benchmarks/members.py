@@ -63,13 +63,14 @@ def main() -> None:
     ask.add_argument("--data", required=True, help="folder with the data sets")
     ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
     ask.add_argument("--seeds", type=int, default=1)
+    ask.add_argument("--first", type=int, default=0, help="the first seed")
     ask.add_argument("--budget", default="default")
     ask.add_argument("--device", default="cpu")
     args = ask.parse_args()
     warnings.filterwarnings("ignore")
     head = None
     for setting in args.settings:
-        for seed in range(args.seeds):
+        for seed in range(args.first, args.first + args.seeds):
             world, _ = price.trained(args.data, setting, seed, args.device)
             made = row(world, args.budget)
             if head is None:
