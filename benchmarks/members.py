@@ -32,10 +32,10 @@ from amends.settings import Identifying, Settings
 
 def scores_of(trials: Mapping[str, Trial], settings: Identifying) -> np.ndarray:
     edits = {name: t for name, t in trials.items() if t.ends}
-    weights, own = (weights_of(some, settings.weights) if some else {} for some in (trials, edits))
     if not edits:
         (only,) = trials.values()
         return only.scores[0].cpu().numpy()
+    weights, own = (weights_of(some, settings.weights) for some in (trials, edits))
     return combined(trials, weights, own, settings).cpu().numpy()
 
 
