@@ -61,8 +61,8 @@ class Training:
 class Teaching(Training):
     """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
 
-    weight: float = 4.0  # of each beside an example of D, in so many `epochs`; in fewer, as much more
-    learned: float = 0.5  # how much of a failure it stays: as D's that fail (0), or as often as failures were given (1)
+    weight: float = 4.0  # of a known label; an example of D has 1. With fewer than `epochs` passes it is as much larger
+    learned: float = 0.5  # share of failures among right labels: that of D (0), that of what was given (1), or between
 
 
 @dataclass(frozen=True)

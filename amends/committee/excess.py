@@ -69,7 +69,7 @@ class RightLabels:
         return replace(self, train=self.train[positions])
 
     def failing_at_least(self, share: float) -> RightLabels:
-        """Where the model would fail no less of D."""
+        """The same, with failures making up at least this share of right labels."""
         return replace(self, failing=max(self.failing, share))
 
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:

@@ -16,7 +16,7 @@ from amends.algorithm.decisions import relabelled
 from amends.algorithm.identify import Identified, Influence
 from amends.algorithm.options import Options, sets_to_keep
 from amends.algorithm.problem import Problem
-from amends.algorithm.rounds import Round, gone_in, together
+from amends.algorithm.rounds import Plan, Round, gone_in, together
 from amends.algorithm.sets import evaluation
 from amends.algorithm.split import Split
 from amends.config.decisions import REMOVE
@@ -211,8 +211,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "verdict": whole.verdict,
         "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
         "learned": any(r.learned for r in rounds),
-        "broken_costs": plan.broken_costs,
-        **{"budget": plan.budget, "left_out": Settings.of(plan.budget).left_out()},
+        **_asked(plan),
         "offer": whole.offer,
         "controls": whole.controls,
         "curve": [p.row() for p in whole.points],
@@ -235,6 +234,12 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
     }
     repaired = given["train"].network.module_with(theta, model)
     return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, changed, plan.floor, plan.kept)
+
+
+def _asked(plan: Plan) -> dict[str, Any]:
+    """What the repair was asked to cost, and what that leaves out."""
+    less = Settings.of(plan.budget).left_out()
+    return {"broken_costs": plan.broken_costs, "budget": plan.budget, "left_out": less}
 
 
 def _fell(names: Sequence[str]) -> list[str]:
