@@ -96,7 +96,8 @@ def about_keys(name: str) -> str:
 def kind(key: Key) -> str:
     if key.choices in (names("identify"), names("treat"), tuple(SOLVERS)):  # these have a list of their own
         return "[a name](cli.md#names-of-methods)"
-    return f"one of {', '.join(f'`{c}`' for c in key.choices)}" if key.choices else key.kind
+    also = ", or a number" if float in key.kinds else ""
+    return f"one of {', '.join(f'`{c}`' for c in key.choices)}{also}" if key.choices else key.kind
 
 
 def sentence(said: str) -> str:

@@ -31,6 +31,19 @@ HOW_MANY = ("top", "fraction")
 FLAGS = ("relabel", "anyway", "unsafe_pickle")  # that are only ever switched on
 
 
+class NameOrNumber(click.Choice):
+    """One of several names, or a number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return float(value)
+        except ValueError:
+            return super().convert(value, param, ctx)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        return f"{value!r} is neither a number nor one of {', '.join(self.choices)}."
+
+
 def from_keys(*names: str) -> Callable[[Any], Any]:
     """One option for each key of [repair]; None where it is not given, so that the config holds."""
 
@@ -51,6 +64,8 @@ def _option(name: str, key: Key) -> Any:
     if name == "group":
         return click.option(text, name, multiple=True, help=f"{said[:-1]}; may be given several times.")
     kind: Any = click.Choice(key.choices) if key.choices else key.kinds[0]
+    if key.choices and float in key.kinds:
+        kind = NameOrNumber(key.choices)
     return click.option(text, name, type=kind, default=None, help=said)
 
 

@@ -29,7 +29,7 @@ class Key:
     def kind(self) -> str:
         """What it may hold, in words, for an error."""
         if self.choices:
-            return f"one of {', '.join(self.choices)}"
+            return f"one of {', '.join(self.choices)}" + (", or a number" if float in self.kinds else "")
         names = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list",
                  dict: "a table"}  # fmt: skip
         return " or ".join(dict.fromkeys(names[k] for k in self.kinds))
@@ -109,7 +109,9 @@ REPAIR = {
         default=False,
     ),
     "budget": Key(
-        "how much the default may cost; a smaller one leaves out members, sizes and refits",
+        "how much the default may cost: a name, or seconds for the largest that should end in time; a smaller one "
+        "leaves out members, sizes and refits",
+        (str, float),
         choices=BUDGETS,
         default="default",
     ),

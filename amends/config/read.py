@@ -105,8 +105,9 @@ def _check(known: Mapping[str, Key], key: str, value: Any, where: str) -> None:
     kinds = (*rule.kinds, int) if float in rule.kinds else rule.kinds
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise BadInput(f"{key} is {value!r}, expected {rule.kind}; {where}; change it")
-    if rule.choices and value not in rule.choices:
-        raise BadInput(f"{key} is {value!r}; {where}; {nearest(str(value), rule.choices)}")
+    if rule.choices and isinstance(value, str) and value not in rule.choices:
+        also = ("a number",) if float in rule.kinds else ()
+        raise BadInput(f"{key} is {value!r}; {where}; {nearest(value, (*rule.choices, *also))}")
 
 
 def _whole(config: Config) -> None:

@@ -29,7 +29,8 @@ from amends.workflow.job import Job
 def checked(job: Job) -> dict[str, Any]:
     """Everything `amends check` prints; BadInput where model and data do not fit."""
     given, train = job.given, job.given["train"]
-    setup = Problem.of(given, job.options).setup  # raises where a repair would
+    problem = Problem.of(given, job.options)  # raises where a repair would
+    setup = problem.setup
     network, batch = train.network, train[: min(len(train), train.batch)]
     forward, backward = _seconds(batch)
     names, counts = np.unique(groups(given["failures"]).astype(str), return_counts=True)
@@ -47,7 +48,7 @@ def checked(job: Job) -> dict[str, Any]:
         "groups": {n: int(c) for n, c in sorted(zip(names, counts, strict=True), key=lambda g: -g[1])},
         "batch": {"n": len(batch), "forward_s": forward, "backward_s": backward},
         "memory": {"data_mb": sum(map(_bytes, given.values())) / 2**20, "peak_mb": _peak(network.device)},
-        "estimate": duration(_guess(given, backward / len(batch), job.config)),
+        "estimate": duration(_guess(given, backward / len(batch), job.config, problem.plan.budget)),
         "right": setup.right,
         "notes": [*job.notes, *setup.alarms, *setup.notes, *_overlap(given)],
     }
@@ -69,13 +70,12 @@ def _seconds(batch: Factor) -> tuple[float, float]:
     return forward, best_of_two(lambda: batch.value_and_grad(theta), where)
 
 
-def _guess(given: dict[str, Factor], each: float, config: Config) -> float:
+def _guess(given: dict[str, Factor], each: float, config: Config, budget: str) -> float:
     """Seconds of a repair with the choices that `config` leaves to us."""
     asked = config.repair("top") is not None or config.repair("fraction") is not None
     epochs = (config.repair("treat_options") or {}).get("epochs")
     learn = config.repair("learn") is not False
-    default = Default(config.repair("budget"))
-    return seconds(given, default, each, asked, learn, None if epochs is None else float(epochs))
+    return seconds(given, Default(budget), each, asked, learn, None if epochs is None else float(epochs))
 
 
 def _shape(x: Inputs) -> str:

@@ -23,7 +23,7 @@ from amends.runs.manifest import EDITED, damage, write_run
 from amends.runs.run import IDENTIFIED, Run
 from amends.workflow.job import Job
 from amends.workflow.store import write_first_search
-from amends.workflow.verbs import origin_of
+from amends.workflow.verbs import in_time, origin_of
 from amends.workflow.warned import suspect_labels
 
 SHARD = "shard"  # the state of a run folder that holds a part of a search
@@ -42,6 +42,7 @@ def shard_named(text: str) -> tuple[int, int]:
 def identify_shard(job: Job, out: Path, shard: tuple[int, int], progress: bool | None) -> tuple[int, int]:
     """The scores of some of train, as a folder to merge; where they begin and end."""
     with claimed(out, "identify"):
+        job = in_time(job)
         problem = _of_one_group(job)
         part, train = problem.parts[0], job.given["train"]
         query, guard = job.given["failures"][part.query], part.guarding(job.given)

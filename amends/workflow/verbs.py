@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from amends.algorithm.budget import announce_search
+from amends.algorithm.budget import announce_search, within
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Round, Search
 from amends.config.decisions import GONE, NEW, RELABEL, decided, words
@@ -42,6 +42,7 @@ FIRST_HALF = ("run.toml", SEARCH, ROUNDS, "causes.csv", "causes.parquet", "failu
 def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list[str]]:
     """The first stage, as a run folder a person can look through, and what to look at first."""
     with claimed(out, "identify"):
+        job = in_time(job)
         _room(job, out, treated=False)
         problem = Problem.of(job.given, job.options)
         part = problem.parts[0]
@@ -61,6 +62,7 @@ def repair_into(job: Job, out: Path, progress: bool | None, picked: Picked | Non
     """Every stage, with what a person picked where that is given. One that was stopped goes on where it was, and
     keeps the decisions it finds."""
     with claimed(out, "repair", going_on=True):
+        job = in_time(job, unfinished(out) if occupied(out) else None)
         _room(job, out)
         problem = _problem(job, picked, occupied(out))  # all that was asked for is checked before it is computed
         if occupied(out):
@@ -110,6 +112,16 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
         drop = fit_files(run.folder)
         add_to_run(run.folder, lambda made: write_rows(rows, made / "curve.csv", list(rows[0])), drop=drop)
     return rows
+
+
+def in_time(job: Job, begun: Run | None = None) -> Job:
+    """With the name of a budget in the place of seconds: the clock is asked once, and a run that goes on, or is made
+    again from its run.toml, is of the budget it was begun with."""
+    asked = job.config.repair("budget")
+    if isinstance(asked, str):
+        return job
+    known = {} if begun is None else begun.about.get("config", {}).get("repair", {})
+    return replace(job, config=job.config.with_options(budget=known.get("budget", within(asked, job.given))))
 
 
 def _kept(job: Job, folder: Path, *asked: Any) -> Callable[[int], KeptFits]:
