@@ -62,7 +62,6 @@ class Teaching(Training):
     """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
 
     weight: float = 4.0  # of a known label; an example of D has 1. With fewer than `epochs` passes it is as much larger
-    learned: float = 0.5  # share of failures among right labels: that of D (0), that of what was given (1), or between
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,8 @@ class RightScores:
 class Weights:
     """How much each member counts."""
 
-    found: float = 0.25  # who finds so much less than the best, or a standard error less, counts 1/e as much
-    errors: float = 3.0  # standard errors that some member must find for that to count
-    within: float = 0.03  # the same as `found`, where edits are weighed by how they do on what they were not shown
+    errors: float = 3.0  # standard errors that the best must find for that to count; who finds 1/errors less: 1/e
+    within: float = 0.03  # who does so much worse counts 1/e, where edits are weighed by what they were not shown
     least: float = 0.1  # relative to the best; those below do not count at all
 
 
@@ -88,7 +86,6 @@ class Scores:
     """How what members find becomes one score."""
 
     root: float = 0.5  # power under which the harm found by edits of one member is averaged
-    unsure: float = 0.1  # what harm counts that right labels may do as well; what they cannot counts that and 1
 
 
 @dataclass(frozen=True)

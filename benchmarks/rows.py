@@ -19,7 +19,6 @@ from amends.settings import DEFAULT
 Rows = dict[str, dict[str, Any]]
 WHOLE = "default, edits with all failures too"  # each member edits a third time, with all of the failures
 BY_REPAIR = "default, weighed by what they repair"  # not by what they find
-AS_SCORED = "default, without how sure"  # harm counts the same, whatever scores as high
 CURVED = 4000  # examples of D that the curvature of a large model is measured on
 COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
 
@@ -117,7 +116,6 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "default, thorough": lambda w: methods.default("thorough"),
     WHOLE: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, whole=True)),
     BY_REPAIR: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, enough=10**9)),
-    AS_SCORED: lambda w: otherwise(w, scores=replace(DEFAULT.identifying.scores, unsure=1e9)),
     "default, without the learned loss": lambda w: Less(change=without("learned loss")),
     "default, without functional": lambda w: Less(change=without("functional")),
     "default, without tangents": lambda w: Less(change=without("grad_dot", "linear")),

@@ -172,6 +172,8 @@ class Chooser:
         """The chosen size or one below it, whichever is worth most where each half of query and guard was not learned
         from; None where only forgetting is worth more by a standard error, or where learning makes forgetting
         needless: with nothing forgotten it is worth as much."""
+        if not self.settings.learning.sizes:
+            return chosen.removed
         sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
         sizes = sizes[-self.settings.learning.sizes :]
         nothing, *tried = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))

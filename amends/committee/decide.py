@@ -122,13 +122,11 @@ def evidence(train: Factor, failures: Factor, remaining: Factor | None, seed: in
     else:
         ok = np.flatnonzero(d.each(train.network.likelihood.right))
         judges = d[np.sort(rng.permutation(ok)[: trials.judges])]
-    shown, labels, learned = Known.of(failures), None, None
+    shown, labels = Known.of(failures), None
     weighted = isinstance(train.network.likelihood, Weighted)  # weights of D alone would tell it apart
     if held is not None and len(judges) >= trials.enough and not weighted:
         labels = RightLabels.of(d, shown, judges, settings.right)
-        given = len(failures) / (len(failures) + len(remaining or ()))
-        learned = labels.failing_at_least(np.interp(settings.teaching.learned, (0, 1), (labels.failing, given)))
-    return Evidence(d, at, shown, held, judges, labels, learned, seed)
+    return Evidence(d, at, shown, held, judges, labels, seed)
 
 
 def try_all(members: Mapping[str, Member], given: Evidence, progress: Progress, settings: Identifying) -> Tried:
@@ -172,8 +170,7 @@ def combined(
     harm = joined([(own[name], parts[name]) for name in parts if own.get(name)])
     counting = [(weights[name], name) for name in parts if weights[name]]
     scores = joined([(weight, parts[name]) for weight, name in counting])
-    sure = confidence([(weight, trials[name]) for weight, name in counting], scores, settings.weights, settings.scores)
-    scores = scores * sure
+    scores = scores * confidence([(weight, trials[name]) for weight, name in counting], scores, settings.weights)
     return torch.where(scores > 0, scores, harm.clamp(max=0))
 
 

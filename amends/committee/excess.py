@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 import numpy as np
 from torch import Tensor
@@ -22,19 +23,24 @@ from amends.evaluation.predictions import class_targets
 from amends.likelihoods import Categorical
 from amends.settings import DEFAULT, RightScores
 
+STEPS = 20  # scores at which classes are compared
+
 
 @dataclass(frozen=True, eq=False)
 class Excess:
-    """The share of D beyond right labels, less a standard error; that error; and for each example of D, of those
-    of its class that score as high the share that must be wrong."""
+    """What is found of D beyond right labels, each part by how sure it is; the standard error of that; and for each
+    example of D how sure it is: of those that score as high, the share that must be wrong."""
 
-    share: float
+    found: float
     noise: float
     confidence: np.ndarray
 
     @classmethod
     def mean(cls, parts: Sequence[Excess]) -> Excess:
         return cls(*(np.mean([getattr(p, f.name) for p in parts], axis=0) for f in fields(cls)))
+
+
+NOTHING = Excess(0.0, 0.0, np.zeros(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +74,6 @@ class RightLabels:
         """Those of a part of D."""
         return replace(self, train=self.train[positions])
 
-    def failing_at_least(self, share: float) -> RightLabels:
-        """The same, with failures making up at least this share of right labels."""
-        return replace(self, failing=max(self.failing, share))
-
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:
         """Those of the failures and of the right examples alone."""
         return replace(self, failures=self.failures[failures], right=self.right[right])
@@ -92,29 +94,102 @@ def _excess(
     scores: np.ndarray, kinds: np.ndarray, known: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray,
     missing: Mapping[int, float], lean: float,
 ) -> Excess:  # fmt: skip
-    everywhere = _reach(scores, known, weights)
-    share = variance = 0.0
-    confidence = np.full(len(scores), np.nan)
-    for kind in np.unique(kinds):
-        here, there = kinds == kind, known_kinds == kind
-        own = weights[there]
-        count = own.sum() ** 2 / (own**2).sum() if own.any() else 0.0  # as many of equal weight say as much
-        alone = _reach(scores[here], known[there], own)
-        usual = np.maximum(alone, (count * alone + lean * everywhere[here]) / (count + lean))
-        usual = usual + missing.get(int(kind), 0.0) * (1 - usual)
+    seen = np.isin(kinds, known_kinds[weights > 0])
+    if not seen.all():  # classes of which no right label is known: neither more nor less sure than the others
+        made = _excess(scores[seen], kinds[seen], known, known_kinds, weights, missing, lean) if seen.any() else NOTHING
+        confidence = np.full(len(scores), made.confidence.mean())
+        confidence[seen] = made.confidence
+        return Excess(seen.mean() * made.found, seen.mean() * made.noise, confidence)
+    every = _Beyond.of(scores, known, _as_frequent(kinds, known_kinds, weights))
+    at = [(kinds == kind, known_kinds == kind, missing.get(int(kind), 0.0)) for kind in np.unique(kinds)]
+    classes = [_Beyond.of(scores[d], known[k], weights[k], every.usual[d], lean, lacking) for d, k, lacking in at]
+    confidence, shares = np.zeros(len(scores)), np.array([d.mean() for d, _, _ in at])
+    for (d, _, _), own, alike in zip(at, classes, _alike(every, classes), strict=True):
+        confidence[d] = np.maximum(own.sure, alike * every.sure[d])
+    found = [share * own.found for share, own in zip(shares, classes, strict=True)]
+    noise = [share * own.noise for share, own in zip(shares, classes, strict=True)]
+    return Excess(float(np.sum(found)), float(np.linalg.norm(noise)), confidence)
+
+
+def _as_frequent(kinds: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The weights of right labels, so that each class is as frequent among them as in D: more of a class is nothing
+    wrong with it."""
+    names, at = np.unique(np.concatenate([kinds, known_kinds]), return_inverse=True)
+    mine, theirs = np.split(at, [len(kinds)])
+    frequent, known = np.bincount(mine, minlength=len(names)), np.bincount(theirs, weights, len(names))
+    return weights * (frequent / np.where(known > 0, known, 1))[theirs]
+
+
+@dataclass(frozen=True, eq=False)
+class _Beyond:
+    """The scores of D, or of a class of it: how many reach each of them, how many right labels do, and the standard
+    error of the difference."""
+
+    scores: np.ndarray
+    known: np.ndarray
+    weights: np.ndarray
+    reached: np.ndarray
+    usual: np.ndarray
+    error: np.ndarray
+    count: float  # so many right labels of equal weight say as much
+
+    @classmethod
+    def of(
+        cls, scores: np.ndarray, known: np.ndarray, weights: np.ndarray, everywhere: np.ndarray | float = 0.0,
+        lean: float = 0.0, missing: float = 0.0,
+    ) -> _Beyond:  # fmt: skip
+        """Right labels of a class lean on those of all classes, but only upwards; of them so many are `missing`."""
+        count = weights.sum() ** 2 / (weights**2).sum()
+        alone = _reach(scores, known, weights)
+        usual = np.maximum(alone, (count * alone + lean * everywhere) / (count + lean))
+        usual = usual + missing * (1 - usual)
         few = 1 / max(1.0, count)
-        error = np.sqrt(np.maximum(usual * (1 - usual), few) * (few + 1 / here.sum()))
-        reached = _reach(scores[here], scores[here], np.ones(here.sum()))
-        beyond = reached - usual - error
-        if count:
-            confidence[here] = _rising(scores[here], np.maximum(beyond, 0) / reached)
-        best = int(beyond.argmax())
-        if beyond[best] > 0:
-            share += here.mean() * beyond[best]
-            variance += (here.mean() * error[best]) ** 2
-    seen = np.isfinite(confidence)
-    confidence[~seen] = confidence[seen].mean() if seen.any() else 0.0  # of these classes no right label is known
-    return Excess(float(share), float(variance**0.5), confidence)
+        error = np.sqrt(np.maximum(usual * (1 - usual), few) * (few + 1 / len(scores)))
+        return cls(scores, known, weights, _reach(scores, scores), usual, error, count)
+
+    @cached_property
+    def beyond(self) -> np.ndarray:
+        return np.maximum(self.reached - self.usual - self.error, 0)
+
+    @cached_property
+    def sure(self) -> np.ndarray:
+        """Of those that score as high, the share that must be wrong; it does not fall as scores rise."""
+        return _rising(self.scores, self.beyond / self.reached)
+
+    @property
+    def found(self) -> float:
+        """Counted from the highest score on: what must be wrong, each part by the share of those that reach it."""
+        order = np.argsort(-self.scores, kind="stable")
+        more = np.diff(np.maximum.accumulate(self.beyond[order]), prepend=0.0)
+        return float(more @ (self.beyond / self.reached)[order])
+
+    @property
+    def noise(self) -> float:
+        most = int(self.beyond.argmax())
+        return float(self.error[most] * self.found / self.beyond[most]) if self.beyond[most] else 0.0
+
+    def difference(self, at: np.ndarray) -> np.ndarray:
+        return _reach(at, self.scores) - _reach(at, self.known, self.weights)
+
+    def variance(self, known: np.ndarray, train: np.ndarray) -> np.ndarray:
+        """Of that difference, if these shares of right labels and of D reach a score in every class."""
+        return known * (1 - known) / self.count + train * (1 - train) / len(self.scores)
+
+
+def _alike(every: _Beyond, classes: Sequence[_Beyond]) -> np.ndarray:
+    """How far each class may be taken for one like all others, from 0 to 1: the variance its few labels explain, over
+    that and the variance there is between classes, at scores from the highest to where all of D goes furthest beyond
+    right labels."""
+    furthest = int((every.reached - every.usual).argmax())
+    many = np.count_nonzero(every.scores >= every.scores[furthest])
+    at = np.sort(every.scores)[::-1][(many * np.arange(1, STEPS + 1) - 1) // STEPS]
+    shares = _reach(at, every.known, every.weights), _reach(at, every.scores)
+    explained = np.array([own.variance(*shares) for own in classes]).clip(1e-12)
+    differences = np.array([own.difference(at) for own in classes])
+    middle = np.average(differences, axis=0, weights=1 / explained)
+    chance = explained * (1 - 1 / len(classes))  # the middle is theirs too
+    between = max(0.0, float(((differences - middle) ** 2 - chance).mean()))
+    return explained.mean(1) / (explained.mean(1) + between)
 
 
 def _rising(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -124,9 +199,10 @@ def _rising(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
     return highest[np.searchsorted(scores[order], scores, side="right") - 1]
 
 
-def _reach(at: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _reach(at: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """The share of the values, by weight, that is as high as each of `at` or higher."""
     order = np.argsort(values)
+    weights = np.ones(len(values)) if weights is None else weights
     above = np.append(weights[order][::-1].cumsum()[::-1], 0.0)
     return above[np.searchsorted(values[order], at)] / (above[0] or 1.0)
 

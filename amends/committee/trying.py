@@ -40,7 +40,6 @@ class Evidence:
     held: Factor | None
     judges: Known
     labels: RightLabels | None
-    learned: RightLabels | None  # the same, of labels that were learned together with D
     seed: int
 
     @cached_property
@@ -68,7 +67,7 @@ class Trial:
 
     @property
     def found(self) -> float:
-        return float(self.excess.share) if self.excess else 0.0
+        return float(self.excess.found) if self.excess else 0.0
 
     @property
     def noise(self) -> float:
@@ -103,7 +102,7 @@ def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[
 
 def learned(member: LearnedLoss, given: Evidence) -> Trial:
     """One that learns all labels known to be right is judged by them, since it knows them as it knows D's."""
-    if given.learned is None:
+    if given.labels is None:
         raise BadInput("right examples do not say how high right labels score; learned loss; pass more of them")
     if not all(alike(given.train.data, known.data) for known in (given.failures, given.judges)):
         raise BadInput("targets of train are of another kind; learned loss; give those of all sets in one form")
@@ -111,7 +110,7 @@ def learned(member: LearnedLoss, given: Evidence) -> Trial:
     failures, judges = given.failures.data, given.judges.data
     scores, of_failures, of_right = (member.score(after, data) for data in (given.sample.data, failures, judges))
     every = (np.arange(len(failures)), np.arange(len(judges)), of_failures, of_right)
-    excess = _excess(given.learned[given.at], every, scores)
+    excess = _excess(given.labels[given.at], every, scores)
     return Trial(np.zeros(0), np.zeros(0), (scores,), excess, known=(every,), learned=after)
 
 
@@ -121,7 +120,7 @@ def on_all(member: Member, tried: Trial, given: Evidence) -> Trial:
         return tried
     labels = given.labels
     if isinstance(member, LearnedLoss):
-        labels, scores = given.learned, (member.score(cast("Posterior", tried.learned), given.train.data),)
+        scores: tuple[Tensor, ...] = (member.score(cast("Posterior", tried.learned), given.train.data),)
     else:
         scores = tuple(given.train.scores(member, q, after) for q, after in tried.ends)
     parts = [] if labels is None else [_excess(labels, k, s) for k, s in zip(tried.known, scores, strict=True)]

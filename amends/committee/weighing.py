@@ -25,7 +25,7 @@ def weights_of(trials: Mapping[str, Trial], settings: Weights = WEIGHTS) -> dict
     best = found_most(trials.values(), settings)
     if best:
         worth = {name: min(t.found, best.found) for name, t in trials.items()}
-        within = max(settings.found * best.found, best.noise)
+        within = best.found / settings.errors  # which is more than its noise
     else:
         worth = {name: t.balanced for name, t in trials.items() if len(t.failures)}
         within = max(settings.within, trials[max(worth, key=lambda name: worth[name])].spread)
@@ -47,15 +47,14 @@ def joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:
     return torch.where(harm > 0, harm ** (1 / power), harmless)
 
 
-def confidence(
-    counting: Sequence[tuple[float, Trial]], like: Tensor, weights: Weights = WEIGHTS, scores: Scores = SCORES
-) -> Tensor | float:
+def confidence(counting: Sequence[tuple[float, Trial]], like: Tensor, settings: Weights = WEIGHTS) -> Tensor | float:
     """How much the harm of each example counts: as much as those that count are sure that labels are wrong that score
-    as high in its class, where they have found any."""
-    if not found_most((t for _, t in counting), weights):
+    as high, where they have found any. One of which nobody is sure counts as one among all, so that an order is left.
+    """
+    if not found_most((t for _, t in counting), settings):
         return 1.0
     sure = sum(weight * t.excess.confidence for weight, t in counting if t.excess)
-    return torch.as_tensor(scores.unsure + sure).to(like)
+    return torch.as_tensor(np.maximum(sure, 1 / len(like))).to(like)
 
 
 def found_most(trials: Iterable[Trial], settings: Weights = WEIGHTS) -> Trial | None:

@@ -54,7 +54,7 @@ def test_scores_are_harm_times_how_sure_the_member_is(world, monkeypatch):
     sure = seen[0]["it"].excess.confidence
     assert made.members[0].weight == 1.0
     assert sure.max() > 0.3
-    assert_close(made.scores, plain.scores * torch.tensor(np.where(plain.scores > 0, 0.1 + sure, 1.0)))
+    assert_close(made.scores, plain.scores * torch.tensor(np.where(plain.scores > 0, np.maximum(sure, 0.01), 1.0)))
 
 
 @pytest.mark.usefixtures("alike")

@@ -25,8 +25,8 @@ def test_against_one_threshold_after_the_other():
         scores, known = rng.normal(0.7, 1, 60).round(1), rng.normal(0, 1, 40).round(1)  # with ties
         weights = rng.random(40) * (rng.random(40) > 0.2)
         given = scores, kinds, known, known_kinds, weights, {1: 0.1 * seed}
-        ours, (share, noise, sure) = excess._excess(*given, exact.LEAN), exact.excess(*given)
-        assert (ours.share, ours.noise) == pytest.approx((share, noise), abs=1e-12)
+        ours, (found, noise, sure) = excess._excess(*given, exact.LEAN), exact.excess(*given)
+        assert (ours.found, ours.noise) == pytest.approx((found, noise), abs=1e-12)
         assert ours.confidence == pytest.approx(sure, abs=1e-12)
         assert ours.confidence.max() > 0
 
@@ -48,7 +48,7 @@ def test_it_is_the_share_that_is_wrong_if_the_score_tells(wrong, classes):
         turned = np.arange(2000) % 20 < 20 * wrong
         scores = torch.tensor(np.where(turned, right + distance, right))
         at = labels(2000, 0, 1000, 0.0, classes)
-        shares[distance] = at.excess(scores, torch.zeros(0), known).share
+        shares[distance] = at.excess(scores, torch.zeros(0), known).found
         assert 0 <= shares[distance] <= wrong + 0.02
     assert shares[0.0] < 0.03
     assert shares[0.0] < shares[1.0] < shares[8.0]
@@ -65,8 +65,9 @@ def test_more_of_a_class_is_nothing_wrong_with_it():
         RightLabels(kinds, nobody, known_kinds, 0.0),
         RightLabels(0 * kinds, nobody, 0 * known_kinds, 0.0),
     )
-    assert by_class.excess(scores, torch.zeros(0), known).share < 0.03
-    assert as_one.excess(scores, torch.zeros(0), known).share > 0.1
+    assert by_class.excess(scores, torch.zeros(0), known).found < 0.03
+    assert as_one.excess(scores, torch.zeros(0), known).found > 0.05
+    assert by_class.excess(scores, torch.zeros(0), known).confidence.mean() < 0.05
 
 
 def test_how_many_failures_were_given_does_not_matter():
@@ -77,9 +78,9 @@ def test_how_many_failures_were_given_does_not_matter():
     for given in (1000, 100, 20):
         at = labels(1000, given, 1000, 0.2)
         known = torch.tensor(failing[1000 : 1000 + given]), torch.tensor(fine[1000:2000])
-        assert at.excess(scores, *known).share < 0.03
+        assert at.excess(scores, *known).found < 0.03
     light = labels(1000, 20, 1000, 0.02)
-    assert light.excess(scores, torch.tensor(failing[1000:1020]), torch.tensor(fine[1000:2000])).share > 0.1
+    assert light.excess(scores, torch.tensor(failing[1000:1020]), torch.tensor(fine[1000:2000])).found > 0.1
 
 
 def test_failures_of_one_class_do_not_make_those_of_the_others_wrong():
@@ -90,9 +91,9 @@ def test_failures_of_one_class_do_not_make_those_of_the_others_wrong():
     failing, fine = torch.tensor(rng.normal(3, 1, 200)), torch.tensor(rng.normal(0, 1, 1000))
     known = (np.zeros(200, dtype=int), np.arange(1000) % 5)
     believed = RightLabels(kinds, *known, 0.2).excess(scores, failing, fine)
-    assert believed.share > 0.05
+    assert believed.found > 0.05
     doubted = RightLabels(kinds, *known, 0.2, dict.fromkeys(range(1, 5), 0.2)).excess(scores, failing, fine)
-    assert doubted.share < 0.01
+    assert doubted.found < 0.01
 
 
 def test_of_a_class_without_a_failure_those_the_model_fails_are_missing():
@@ -119,9 +120,9 @@ def test_failures_of_every_class_in_one_half_do_not_make_the_other_half_wrong():
     failing, fine = torch.tensor(rng.normal(3, 1, 6)), torch.tensor(rng.normal(0, 1, 1200))
     at = RightLabels(kinds, np.arange(6), np.arange(1200) % 6, 0.2, dict.fromkeys(range(6), 0.2))
     half, right = np.array([0, 2, 4]), np.arange(1200)
-    assert at.among(half, right).excess(scores, failing[half], fine).share < 0.02
+    assert at.among(half, right).excess(scores, failing[half], fine).found < 0.02
     believed = RightLabels(kinds, np.arange(6), np.arange(1200) % 6, 0.2).among(half, right)
-    assert believed.excess(scores, failing[half], fine).share > 0.04
+    assert believed.excess(scores, failing[half], fine).found > 0.03
 
 
 def test_how_sure_is_the_share_that_is_wrong_of_those_that_score_as_high():
@@ -156,7 +157,7 @@ def test_of_a_class_nobody_knows_a_label_of_one_is_neither_more_nor_less_sure():
 def test_of_several_the_mean_counts():
     parts = [Excess(0.1, 0.02, np.array([0.0, 1.0])), Excess(0.3, 0.04, np.array([0.5, 1.0]))]
     both = Excess.mean(parts)
-    assert (both.share, both.noise) == pytest.approx((0.2, 0.03))
+    assert (both.found, both.noise) == pytest.approx((0.2, 0.03))
     assert both.confidence.tolist() == [0.25, 1.0]
 
 
