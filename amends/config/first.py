@@ -15,13 +15,15 @@ PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
 LABELS = ("label", "labels", "y", "target", "targets", "class", "category", "intent")
 TEXTS = ("text", "sentence", "review", "question", "content", "body")
 IMAGES = ("image", "path", "file", "filename", "image_path", "file_name")
-GIVE = "give a Hugging Face directory, a folder of images, a CSV or a parquet file"
+GIVE = "give a Hugging Face directory, a folder of images, a CSV, a parquet or a JSON lines file"
 HELD_OUT = ("test", "validation", "valid", "val", "eval", "evaluation")
 SHOWN = {
     "function": '"my_model:build"', "options": "{ width = 64 }", "weights": '"model.safetensors"',
     "huggingface": '"my-model/"', "task": '"text-classification"', "adapter": '"my-adapter/"', "path": '"data/"',
     "split": '"train"', "format": '"csv"', "label": '"label"', "image": '"path"', "text": '"text"',
-    "features": '["age", "income"]', "id": '"id"', "classes": '["cat", "dog"]', "size": "[32, 32]", "gray": "true",
+    "messages": '"messages"', "prompt": '"prompt"',
+    "response": '"response"', "features": '["age", "income"]', "id": '"id"',
+    "classes": '["cat", "dog"]', "size": "[32, 32]", "gray": "true",
     "mean": "[0.5]", "std": "[0.25]", "transform": '"my_model:to_tensor"', "augment": '"my_model:flip_and_crop"',
     "target": '"class"', "ids": '"failures.csv"', "indices": "[3, 14, 15]", "kind": '"categorical"',
     "class_weights": "[1.0, 4.0]", "label_smoothing": "0.1", "sigma": "1.0", "bound": "2.0", "share": "1.0",
@@ -144,9 +146,24 @@ def _table(source: Path, where: str) -> dict[str, dict[str, Any]]:
             header, first = next(rows, []), next(rows, [])
         columns = {name: _is_number(value) for name, value in zip(header, first, strict=False)}
         kind = "csv"
+    elif kind == "jsonl":
+        return _json_lines(source, where)
     else:
         raise BadInput(f"cannot use a .{kind} file; {source}; {GIVE}")
     return {"data": {"format": kind, **_columns(columns)}, "train": {"path": where}}
+
+
+def _json_lines(source: Path, where: str) -> dict[str, dict[str, Any]]:
+    try:
+        with source.open(encoding="utf-8") as file:
+            first = dict(json.loads(file.readline()))
+    except (OSError, ValueError, TypeError) as e:
+        raise BadInput(f"its first line is not an object of JSON ({e}); {source}; {GIVE}") from None
+    if set(first) & {"messages", "conversations", "conversation"} or {"prompt"} < set(first):
+        roles: dict[str, Any] = {"target": "response", **({"id": "id"} if "id" in first else {})}
+    else:
+        roles = _columns({k: isinstance(v, int | float) for k, v in first.items()})
+    return {"data": {"format": "jsonl", **roles}, "train": {"path": where}}
 
 
 def _is_number(value: str) -> bool:

@@ -9,10 +9,10 @@ from amends.methods.table import SOLVERS, names
 from amends.settings import BUDGETS
 
 IDENTIFY, TREAT = names("identify"), names("treat")
-FORMATS = ("images", "csv", "parquet", "npz", "idx", "cifar10", "huggingface")
+FORMATS = ("images", "csv", "parquet", "jsonl", "npz", "idx", "cifar10", "huggingface")
 LIKELIHOODS = ("categorical", "bernoulli", "gaussian", "tokens")
 TASKS = ("text-classification", "image-classification", "causal-lm")
-TARGETS = ("class", "real", "labels", "tokens")
+TARGETS = ("class", "real", "labels", "tokens", "response")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ SHARED = {
     "label": Key("column or key of the labels; a list of columns for several labels", (str, list)),
     "image": Key("column of image paths, or key of the images"),
     "text": Key("column of the texts"),
+    "messages": Key("column of messages, each a role and its content"),
+    "prompt": Key("column of the prompts"),
+    "response": Key("column of the responses to them"),
     "features": Key("columns of numbers that the model takes", (list,)),
     "id": Key("column of ids, by which you find examples again"),
     "classes": Key("names of the classes, in the model's order", (list,)),

@@ -26,6 +26,9 @@ def read(
     label: str | Sequence[str] | None = None,
     image: str | None = None,
     text: str | None = None,
+    messages: str | None = None,
+    prompt: str | None = None,
+    response: str | None = None,
     features: str | Sequence[str] | None = None,
     id: str | None = None,
     classes: Sequence[str] | None = None,
@@ -40,10 +43,10 @@ def read(
 ) -> Records:
     """Labelled examples of a file or folder, ready for a model.
 
-    `format` is "images" (a folder for each class), "csv", "parquet", "npz", "idx", "cifar10" or "huggingface"
-    (a dataset directory), guessed when None; `split` chooses among train, test, ... `label`, `image`, `text`,
-    `features` and `id` name columns, or keys of an npz. `classes` gives the order of named classes, which is
-    sorted otherwise: pass the classes of train when reading the other sets.
+    `format` is "images" (a folder for each class), "csv", "parquet", "jsonl", "npz", "idx", "cifar10" or
+    "huggingface" (a dataset directory), guessed when None; `split` chooses among train, test, ... `label`,
+    `image`, `text`, `features` and `id` name columns, or keys of an npz. `classes` gives the order of named classes,
+    which is sorted otherwise: pass the classes of train when reading the other sets.
 
     A raw input is an image (float [C, H, W] from 0 to 1, resized to `size` and made `gray` where asked), a text,
     or a row of features. `transform` turns one into a tensor or a dict of tensors and must not be random; of an
@@ -51,11 +54,13 @@ def read(
     `augment` does the same with randomness, for fine-tuning alone. `mean` and `std` then normalise the result.
     Instead of `transform`, `encode` takes the list of all raw inputs (a tokenizer, an image processor);
     `augment` then returns another raw input, which is encoded. `target` is "class", "real", "labels" (`label`
-    names columns of 0 and 1) or "tokens" (the input_ids that `encode` returns, without padding).
+    names columns of 0 and 1), "tokens" (the input_ids that `encode` returns, without padding), or
+    "response": rows of `messages`, or of a `prompt` and a `response`, of which the response alone is asked; `encode` is
+    then what `amends.models.chat` returns.
     """
     names = () if classes is None else tuple(map(str, classes))
     encoded = encode is not None or transform is not None
-    asked = Asked(split, label, image, text, features, id, names, target, encoded)
+    asked = Asked(split, label, image, text, features, id, messages, prompt, response, names, target, encoded)
     raw = formats.raw(Path(path), format, asked)
     source = Source(raw, inputs_of(raw, size, gray), transform, encode, Normal.of(mean, std, raw, encode))
     x = source.all()

@@ -21,17 +21,29 @@ def targets(x: Inputs, raw: Raw, asked: Asked) -> tuple[Inputs, Tensor, tuple[st
 
     Targets are class indices, real numbers [N, dims], rows of 0 and 1, or the tokens of the inputs.
     """
-    if asked.target == "tokens":
-        return *_tokens(x, raw), ()
+    if asked.target in ("tokens", "response"):
+        return *_tokens(x, raw, asked.target), ()
     return x, *_labelled(raw, asked)
 
 
-def _tokens(x: Inputs, raw: Raw) -> tuple[Inputs, Tensor]:
+def _tokens(x: Inputs, raw: Raw, target: str) -> tuple[Inputs, Tensor]:
     """The text itself as the target, or the labels that the encoder returns."""
     if not isinstance(x, dict) or "input_ids" not in x:
-        raise BadInput(f"target is 'tokens', but the inputs have no input_ids; {raw.where}; give encode, a tokenizer")
+        raise BadInput(f"target is {target!r}, but the inputs have no input_ids; {raw.where}; give encode, a tokenizer")
     if "labels" in x:
-        return {k: v for k, v in x.items() if k != "labels"}, x["labels"].long()
+        y = x["labels"].long()
+        cut = ((y[:, 1:] != NO_TARGET).sum(1) == 0).nonzero() if target == "response" else ()
+        if len(cut):
+            raise BadInput(
+                f"nothing of the response is left within {y.shape[1]} tokens; {raw.at(int(cut[0]))}; "
+                "give a larger max_length, or drop the row"
+            )
+        return {k: v for k, v in x.items() if k != "labels"}, y
+    if target == "response":
+        raise BadInput(
+            f"encode returns no labels, so the response cannot be told from the prompt; {raw.where}; "
+            "give encode=amends.models.chat(tokenizer)"
+        )
     return x, token_targets(x["input_ids"].long(), x.get("attention_mask"))
 
 

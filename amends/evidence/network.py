@@ -16,8 +16,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amends.data.examples import Examples, Inputs, each
 from amends.errors import BadInput, first_line, kind_of
+from amends.evidence.lengths import by_length
 from amends.evidence.params import Params
-from amends.likelihoods import Likelihood
+from amends.likelihoods import Likelihood, Tokens
 from amends.models import Opened
 
 
@@ -122,6 +123,10 @@ class Network:
     @property
     def told(self) -> list[str]:
         """What a person should know of how it is computed."""
+        base = next((p.dtype for p in self.module.parameters() if p.dtype in HALF), None)
+        if self.given is None and base is not None:
+            name = str(base).removeprefix("torch.")
+            return [f"the frozen weights are {name} and are computed in it, so scores have about 3 digits"]
         if self.given is None:
             return []
         name = str(self.given).removeprefix("torch.")
@@ -135,7 +140,7 @@ class Network:
         out = getattr(out, "logits", out)
         if not isinstance(out, Tensor):
             raise BadInput(f"the model returns {kind_of(out)}; return a tensor, or an object with .logits")
-        return out
+        return out.to(self.dtype) if out.dtype in HALF else out
 
     def _differentiable(self) -> AbstractContextManager[Any]:
         """Without cuDNN for recurrent layers: it cannot differentiate them in eval mode, nor twice."""
@@ -143,7 +148,12 @@ class Network:
         return torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext()
 
     def log_prob(self, theta: Params, x: Inputs, y: Tensor) -> Tensor:
-        return self.likelihood(self.outputs(theta, x), y.to(self.device, self.dtype if y.is_floating_point() else None))
+        y = y.to(self.device, self.dtype if y.is_floating_point() else None)
+        groups = by_length(x, y) if type(self.likelihood) is Tokens else []
+        if not groups:
+            return self.likelihood(self.outputs(theta, x), y)
+        parts = [self.likelihood(self.outputs(theta, short), asked) for _, short, asked in groups]
+        return torch.cat(parts)[torch.cat([rows for rows, _, _ in groups]).argsort()]
 
     def check(self, data: Examples) -> None:
         """Runs one small batch; BadInput if the model, the inputs and the labels do not fit."""

@@ -14,8 +14,9 @@ from torch import Tensor
 from amends.data import formats
 from amends.data.examples import examples
 from amends.data.formats.columns import IMAGES, TEXTS
+from amends.data.formats.jsonl import lines_of, table_of
 from amends.data.formats.pictures import Pictures
-from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw
+from amends.data.formats.raw import COLUMNS, IMAGE, ROW, TEXT, Asked, Raw
 from amends.data.hashes import set_hash
 from amends.data.inputs import leaves
 from amends.data.read import read
@@ -88,7 +89,7 @@ def _on_disk(run: Run) -> Source:
     path, keys = train_of(run.config)
     train = read(path, **keys)
     same_data(run, "train", set_hash(train.x, train.y))
-    columns = {k: keys.get(k) for k in ("split", "label", "image", "text", "features", "id")}
+    columns = {k: keys.get(k) for k in COLUMNS}
     ready = "transform" in keys or "encode" in keys
     target = keys.get("target", "class")
     asked = Asked(**columns, classes=tuple(train.classes if target == "class" else ()), target=target, encoded=ready)
@@ -100,7 +101,7 @@ def _on_disk(run: Run) -> Source:
 
         hub: Any = load_from_disk(str(file))
         return _tabular(hub.with_format("arrow")[:].to_pandas(), raw, train, asked, file, hub)
-    if name in ("csv", "parquet"):
+    if name in ("csv", "parquet", "jsonl"):
         return _tabular(_table(file, name), raw, train, asked, file.parent)
     return _made_up(raw, train, file if file.is_dir() else file.parent)
 
@@ -111,13 +112,15 @@ def _table(file: Path, name: str) -> pd.DataFrame:
 
     if name == "parquet":
         return pd.read_parquet(file)
+    if name == "jsonl":
+        return pd.DataFrame(table_of(lines_of(file)))
     return pd.read_csv(file, sep="\t" if ".tsv" in file.suffixes else ",", dtype=str, keep_default_na=False)
 
 
 def _tabular(table: pd.DataFrame, raw: Raw, train: Records, asked: Asked, folder: Path, hub: Any = None) -> Source:
     """The user's table, all of it that fits into one."""
     table = table.rename(columns=str)
-    labels = () if asked.target == "tokens" else _labels(table, asked)
+    labels = () if asked.target in ("tokens", "response") else _labels(table, asked)
     known = {IMAGE: (asked.image, IMAGES), TEXT: (asked.text, TEXTS)}.get(raw.kind)
     column = None if known is None else known[0] or next((c for c in known[1] if c in table and c not in labels), None)
     nested = [c for c in table if _is_nested(table[c])]

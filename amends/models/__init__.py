@@ -11,12 +11,13 @@ from typing import Any
 
 from amends.errors import BadInput
 from amends.models.adapters import lent_by, read_adapter, with_adapter
+from amends.models.chat import chat
 from amends.models.estimators import Opened, module_of
 from amends.models.huggingface import load_huggingface
 from amends.models.loaded import Loaded
 from amends.models.plain import function_named, load_plain
 
-__all__ = ["Loaded", "Opened", "function_named", "load", "module_of"]
+__all__ = ["Loaded", "Opened", "chat", "function_named", "load", "module_of"]
 
 
 def load(
@@ -34,7 +35,8 @@ def load(
 
     `function` is "package.module:function", called with `options`; `weights` are safetensors or a state
     dict. For `huggingface`, a directory, `task` is "text-classification", "image-classification" or "causal-lm",
-    taken from its config when None; its `options` are max_length, num_labels and problem_type. With an
+    taken from its config when None; its `options` are max_length, num_labels, problem_type
+    and, with an adapter, dtype for the base. With an
     `adapter`, only the adapter is trainable. Paths are relative to `folder`, where modules are looked for
     first; nothing is ever downloaded. `unsafe_pickle` unpickles `weights` that hold more than tensors, which runs
     whatever code is in the file.

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from amends.data.examples import Inputs
 from amends.errors import BadInput, first_line, kind_of, nearest
 from amends.likelihoods import Bernoulli, Gaussian, Tokens
+from amends.models.chat import chat
 from amends.models.loaded import Loaded
 
 TASKS = {
@@ -25,13 +26,15 @@ TASKS = {
     "causal-lm": ("AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel")),
 }
 ASIDE = ("tokenizer_config.json", "preprocessor_config.json", "processor_config.json")
-OPTIONS = ("max_length", "num_labels", "problem_type")
+OPTIONS = ("max_length", "num_labels", "problem_type", "dtype")
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 LONGEST = 512  # tokens per example, unless the model or the caller sets less
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".ot", ".onnx", ".gguf", ".index.json")
 
 
 def load_huggingface(where: Path, task: str | None, options: Mapping[str, Any], lent: tuple[str, ...] = ()) -> Loaded:
-    """The model, in float32. Nothing is downloaded, and no code from the directory is run.
+    """The model, in float32 unless the options have a `dtype`. Nothing is downloaded, and no code from the directory is
+    run.
 
     `lent` are the parts that come with an adapter; any other missing weights are an error.
     """
@@ -40,6 +43,8 @@ def load_huggingface(where: Path, task: str | None, options: Mapping[str, Any], 
     unknown = [k for k in options if k not in OPTIONS]
     if unknown:
         raise BadInput(f"there is no option {unknown[0]}; huggingface {where}; {nearest(unknown[0], OPTIONS)}")
+    if options.get("dtype", "float32") not in DTYPES:
+        raise BadInput(f"dtype is {options['dtype']!r}; huggingface {where}; {nearest(options['dtype'], DTYPES)}")
     model = _model(where, task, {k: v for k, v in options.items() if k != "max_length"}, lent)
     longest = options.get("max_length")
     encode = _images(where, model) if task == "image-classification" else _texts(where, model, task, longest)
@@ -116,10 +121,11 @@ def _task(config: Mapping[str, Any], task: str | None, where: Path) -> str:
 
 def _model(where: Path, task: str, options: dict[str, Any], lent: tuple[str, ...]) -> Any:
     transformers = library()
+    dtype = DTYPES[options.pop("dtype", "float32")]
     try:
         with quiet():
             model, info = getattr(transformers, TASKS[task][0]).from_pretrained(
-                where, local_files_only=True, trust_remote_code=False, dtype=torch.float32, output_loading_info=True,
+                where, local_files_only=True, trust_remote_code=False, dtype=dtype, output_loading_info=True,
                 ignore_mismatched_sizes=True, **options,
             )  # fmt: skip
     except Exception as e:
@@ -165,7 +171,11 @@ def _texts(where: Path, model: Any, task: str, longest: int | None) -> Callable[
     length = longest or min(tokenizer.model_max_length, places, LONGEST)
     takes = set(inspect.signature(model.forward).parameters)
 
+    talk = chat(tokenizer, max_length=length) if task == "causal-lm" else None
+
     def encode(texts: list[Any]) -> Inputs:
+        if talk is not None and texts and not isinstance(texts[0], str):  # conversations
+            return {k: v for k, v in talk(texts).items() if k in takes or k == "labels"}
         made = tokenizer(
             [str(t) for t in texts], padding="max_length", truncation=True, max_length=length, return_tensors="pt"
         )

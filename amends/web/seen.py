@@ -99,7 +99,8 @@ class Seen:
         if raw is None or row is None:
             return {}
         if self.kind == "text":
-            text = str(raw.inputs[row])
+            given = raw.inputs[row]
+            text = given if isinstance(given, str) else str(raw.columns["text"][row])  # of a conversation
             return {"text": text if len(text) <= CUT else text[:CUT].rsplit(" ", 1)[0] + " …"}
         if self.kind != "row" or np.ndim(raw.inputs) != 2:
             return {}
@@ -138,13 +139,13 @@ class Seen:
 
     def _opened(self, home: str) -> Any:
         from amends.data import formats
-        from amends.data.formats.raw import Asked
+        from amends.data.formats.raw import COLUMNS, Asked
 
         config = self._config()
         if config is None or "path" not in config.set(home):
             return None
         keys = config.set(home)
-        columns = {k: keys.get(k) for k in ("split", "label", "image", "text", "features", "id")}
+        columns = {k: keys.get(k) for k in COLUMNS}
         target = keys.get("target", "class")
         named = tuple(keys.get("classes") or self.looks.get("classes") or ()) if target == "class" else ()
         model = "transform" in keys or "huggingface" in config["model"]

@@ -147,7 +147,7 @@ def read_set(config: Config, table: str, loaded: Loaded, train: Records | None =
     """One set; its classes are those it names, the model's, or those of train, and so are the columns of a table."""
     path, keys = _arguments(config, table, loaded, () if train is None else train.classes)
     columns = () if train is None or {"features", "image", "text", "transform"} & set(keys) else train.features
-    if columns and (keys.get("format") or guess(path)) in ("csv", "parquet"):
+    if columns and (keys.get("format") or guess(path)) in ("csv", "parquet", "jsonl"):
         keys["features"] = list(columns)
     return read(path, **keys)
 

@@ -10,17 +10,19 @@ from amends.data.formats.cifar10 import STEMS, cifar10
 from amends.data.formats.huggingface import huggingface
 from amends.data.formats.idx import idx
 from amends.data.formats.images import images
+from amends.data.formats.jsonl import jsonl
 from amends.data.formats.npz import npz
 from amends.data.formats.raw import Asked, Raw
 from amends.data.formats.tables import csv, parquet
 from amends.errors import BadInput, first_line, nearest
 
 FORMATS: dict[str, Callable[[Path, Asked], Raw]] = {
-    "images": images, "csv": csv, "parquet": parquet, "npz": npz, "idx": idx, "cifar10": cifar10,
-    "huggingface": huggingface,
+    "images": images, "csv": csv, "parquet": parquet, "jsonl": jsonl, "npz": npz, "idx": idx,
+    "cifar10": cifar10, "huggingface": huggingface,
 }  # fmt: skip
 ENDINGS = {
     ".csv": "csv", ".csv.gz": "csv", ".tsv": "csv", ".tsv.gz": "csv", ".parquet": "parquet", ".npz": "npz",
+    ".jsonl": "jsonl", ".jsonl.gz": "jsonl",
     "ubyte": "idx", "ubyte.gz": "idx", ".tar.gz": "cifar10", ".tgz": "cifar10", ".bin": "cifar10",
 }  # fmt: skip
 

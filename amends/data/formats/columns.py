@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from amends.data.formats.chat import as_text, conversations
 from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw
 from amends.data.given import IDS
 from amends.data.views import LABELS
@@ -23,6 +24,8 @@ def raw(table: Table, path: Path, asked: Asked, features: Mapping[str, Any] | No
     """Inputs, labels, and the user's own columns."""
     if not table or not len(next(iter(table.values()))):
         raise BadInput(f"the table has no rows; {path}; give at least one")
+    if asked.target == "response":
+        return _chat(table, path, asked)
     labels = _labels(table, path, asked)
     left = [c for c in table if c not in labels]
     used, kind = _inputs(table, path, asked, left)
@@ -41,6 +44,14 @@ def raw(table: Table, path: Path, asked: Asked, features: Mapping[str, Any] | No
     )
 
 
+def _chat(table: Table, path: Path, asked: Asked) -> Raw:
+    """Conversations, of which the responses are asked; `text` is how a person reads one."""
+    found = conversations(table, path, asked, lambda i: _at(table, path, i))
+    text = np.array([as_text(one) for one in found], dtype=object)
+    own = {"text": text, **_own(table, table, path, asked)}
+    return Raw(TEXT, found, None, str(path), own, call=lambda i: _at(table, path, i))
+
+
 def _refuse_gaps(needed: Table, table: Table, path: Path) -> None:
     """BadInput for empty cells among what the model needs: how many, in which columns, and where the first is."""
     gaps = {c: found for c, values in needed.items() if (found := _missing(values))}
@@ -55,6 +66,8 @@ def _refuse_gaps(needed: Table, table: Table, path: Path) -> None:
 
 def _at(table: Table, path: Path, row: int) -> str:
     """A row, for an error: by its line where the file has lines, however many of them a cell takes."""
+    if ".jsonl" in path.suffixes:
+        return f"{path} line {row + 1}"
     if not {".csv", ".tsv"} & set(path.suffixes):
         return f"{path} row {row}"
     breaks = sum(str(v).count("\n") for values in table.values() for v in values[:row] if isinstance(v, str))

@@ -12,6 +12,7 @@ import numpy as np
 from amends.errors import BadInput, nearest
 
 IMAGE, TEXT, ROW = "image", "text", "row"
+COLUMNS = ("split", "label", "image", "text", "features", "id", "messages", "prompt", "response")  # keys of a set
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class Asked:
     text: str | None = None
     features: str | Sequence[str] | None = None
     id: str | None = None
+    messages: str | None = None
+    prompt: str | None = None
+    response: str | None = None
     classes: tuple[str, ...] = ()
     target: str = "class"
     encoded: bool = False  # whether a transform or an encoder can take text
