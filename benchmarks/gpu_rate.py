@@ -123,9 +123,10 @@ def images(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Images from a file that is larger than what amends keeps on the device."""
     rng = np.random.default_rng(0)
     file = np.lib.format.open_memmap(folder / "x.npy", "w+", np.uint8, (args.images, 3, args.side, args.side))
-    for start in range(0, args.images, 1000):
+    drawn = rng.integers(0, 256, (1000, *file.shape[1:]), dtype=np.uint8)
+    for start in range(0, args.images, 1000):  # the rate does not depend on what they show
         some = file[start : start + 1000]
-        some[:] = rng.integers(0, 256, some.shape, dtype=np.uint8)
+        some[:] = drawn[: len(some)]
     file.flush()
     del file
     x = torch.from_numpy(np.load(folder / "x.npy", mmap_mode="r+"))  # stays in the file

@@ -101,13 +101,16 @@ class Examples:
         return replace(self, x=each(self.x, lambda t: t.to(device)), rows=self.rows.to(device), y=self.y.to(device))
 
     def __add__(self, other: Examples) -> Examples:
-        """One after the other. If the two do not share their inputs, the columns are dropped."""
+        """One after the other. If the two do not share their inputs, the columns are dropped. If they are not on one
+        device, they meet on the CPU, where the larger one is."""
+        if leaves(self.x)[0].device != leaves(other.x)[0].device:
+            return self.to(torch.device("cpu")) + other.to(torch.device("cpu"))
         if self.y.ndim != other.y.ndim:
             raise BadInput(
                 f"the labels of {self.name} and {other.name} are of two kinds; "
                 "pass both as class indices, or both as probabilities"
             )
-        y, ids = torch.cat([self.y, other.y]), np.concatenate([self.ids, other.ids])
+        y, ids = torch.cat([self.y, other.y.to(self.y.device)]), np.concatenate([self.ids, other.ids])
         name = self.name if self.name == other.name else f"{self.name} + {other.name}"
         if self.x is other.x and self.training is other.training:
             return replace(self, rows=torch.cat([self.rows, other.rows]), y=y, ids=ids, name=name)

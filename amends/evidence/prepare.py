@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import numbers
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -54,11 +54,22 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
         network.check(data)
     _on_every_rank(network, given.values())
     _warn_of_probabilities(network, first)
-    resident = network.device.type != "cpu" and sum(map(_bytes, given.values())) <= RESIDENT
+    there = set() if network.device.type == "cpu" else resident({name: _bytes(data) for name, data in given.items()})
     return {
-        name: Factor.of(network, data.to(network.device) if resident else data, int(batch_size))
+        name: Factor.of(network, data.to(network.device) if name in there else data, int(batch_size))
         for name, data in given.items()
     }
+
+
+def resident(sizes: Mapping[str, int]) -> set[str]:
+    """Which sets are kept on an accelerator, by their bytes: the smallest first. Failures are read at every step of an
+    edit, and a training set that is too large is read once beside them."""
+    total, there = 0, set()
+    for name in sorted(sizes, key=lambda name: sizes[name]):
+        total += sizes[name]
+        if total <= RESIDENT:
+            there.add(name)
+    return there
 
 
 def _on_every_rank(network: Network, sets: Iterable[Examples]) -> None:

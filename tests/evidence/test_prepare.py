@@ -9,7 +9,7 @@ import pytest
 
 import amends
 from amends.errors import BadInput
-from amends.evidence.prepare import prepare
+from amends.evidence.prepare import RESIDENT, prepare, resident
 from tests.evidence.small import data, model
 
 
@@ -60,3 +60,11 @@ def test_classes_are_those_of_train_by_name(tmp_path):
         prepare(model(), None, None, 8, train=train, failures=replace(some, y=some.y - 1 - some.y[0]))
     spare = replace(some, classes=("no", "yes", "never"))
     assert (prepare(model(), None, None, 8, train=train, failures=spare)["failures"].examples.y == given.y).all()
+
+
+def test_small_sets_stay_on_an_accelerator_beside_a_train_set_that_does_not_fit():
+    """Failures are read at every step of an edit, a large train once."""
+    sizes = {"train": RESIDENT, "failures": 10, "remaining": 20}
+    assert resident(sizes) == {"failures", "remaining"}
+    assert resident({**sizes, "train": RESIDENT - 30}) == {"train", "failures", "remaining"}
+    assert resident({**sizes, "failures": 2 * RESIDENT}) == {"remaining"}
