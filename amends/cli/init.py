@@ -13,7 +13,7 @@ from amends.cli.options import config_argument, print_json
 @config_argument
 @click.option(
     "--from", "source", type=click.Path(path_type=Path),
-    help="Fill it in from a Hugging Face directory, a folder of images, a CSV or a parquet file.",
+    help="Fill it in from a Hugging Face directory, a folder of images, a CSV, a parquet or a JSON lines file.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")
 def init(config: Path, source: Path | None, as_json: bool) -> None:

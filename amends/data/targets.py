@@ -32,8 +32,8 @@ def _tokens(x: Inputs, raw: Raw, target: str) -> tuple[Inputs, Tensor]:
         raise BadInput(f"target is {target!r}, but the inputs have no input_ids; {raw.where}; give encode, a tokenizer")
     if "labels" in x:
         y = x["labels"].long()
-        cut = ((y[:, 1:] != NO_TARGET).sum(1) == 0).nonzero() if target == "response" else ()
-        if len(cut):
+        cut = ((y[:, 1:] != NO_TARGET).sum(1) == 0).nonzero()
+        if target == "response" and len(cut):
             raise BadInput(
                 f"nothing of the response is left within {y.shape[1]} tokens; {raw.at(int(cut[0]))}; "
                 "give a larger max_length, or drop the row"

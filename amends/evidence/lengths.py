@@ -32,7 +32,8 @@ def by_length(x: Inputs, y: Tensor) -> list[tuple[Tensor, Inputs, Tensor]]:
             start = end
     if sum(len(rows) * longest for rows, longest in groups) > FEWER * mask.numel():
         return []
-    return [(rows.to(y.device), each(x, lambda t, r=rows, n=n: _cut(t, r, n, mask.shape)), y[rows.to(y.device), :n])
+    shape = mask.shape
+    return [(rows.to(y.device), each(x, lambda t, r=rows, n=n: _cut(t, r, n, shape)), y[rows.to(y.device), :n])
             for rows, n in groups]  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from amends.data.examples import Inputs
 from amends.data.targets import NO_TARGET
 from amends.errors import BadInput, first_line
 
@@ -20,7 +20,9 @@ PLAIN = (
 )
 
 
-def chat(tokenizer: Any, *, max_length: int = 512, template: str | None = None) -> Callable[[list[Any]], Inputs]:
+def chat(
+    tokenizer: Any, *, max_length: int = 512, template: str | None = None
+) -> Callable[[list[Any]], dict[str, Tensor]]:
     """What turns conversations into tokens, for `encode` of `amends.data.read` and `amends.data.chat`.
 
     A conversation is a list of messages, {"role": ..., "content": ...}. It is written by `template` (Jinja, as Hugging
@@ -43,7 +45,7 @@ class _Chat:
     longest: int
     pad: int
 
-    def __call__(self, rows: list[Any]) -> Inputs:
+    def __call__(self, rows: list[Any]) -> dict[str, Tensor]:
         shape = (len(rows), self.longest)
         tokens = torch.full(shape, self.pad, dtype=torch.long)
         labels = torch.full(shape, NO_TARGET, dtype=torch.long)

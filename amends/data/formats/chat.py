@@ -86,5 +86,5 @@ def _message(one: Any, column: str, where: Callable[[], str]) -> Message:
             f"{column} holds a message that is not a role and its content as text; {where()}; "
             'write each as {"role": "user", "content": "..."}'
         )
-    role = one[names[0]]
+    role = str(one[names[0]])
     return {"role": ROLES.get(role, role), "content": one[names[1]]}
