@@ -166,6 +166,7 @@ def run(plan: Plan, items: tuple[str, ...], workers: int, limit: float) -> int:
     os.environ |= {"OMP_NUM_THREADS": "1", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     office = Office(plan, jobs(plan, items), lambda text: print(text, file=sys.stderr, flush=True))
     office.say(f"{len(office.todo)} jobs, {workers} workers, {limit:.0f} seconds")
+    plan = replace(plan, patience=plan.patience * workers)  # they share the GPU
     ways = multiprocessing.get_context("spawn")
     pipes: dict[Connection, Any] = {}
     for _ in range(min(workers, len(office.todo))):

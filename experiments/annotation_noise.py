@@ -16,7 +16,6 @@ import numpy as np
 from experiments.protocol import Case, flipped_labels, outputs
 from experiments.rankings import chosen, found, ranked
 from experiments.running import Found, Plan, Row, Rows, main
-from experiments.sets import SETS
 from experiments.tables import Column
 from experiments.tables import saved as table
 
@@ -56,7 +55,7 @@ def about(case: Case) -> Found:
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     from experiments.figures import axes_of, curves, images, labelled, legend, matrix, over_seeds, saved, style
 
-    about = SETS[plan.on]
+    about = plan.about
     figure, axes = axes_of(14, 4.8, 3)
     matrix(axes[0], about.confusion, about.classes)
     classes, counts, deviation = over_seeds(rows, "base", "failures of class")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.protocol import AGAIN, NOTHING, REFERENCE, Case, Damaged, Start, after, outputs, trained
-from experiments.rankings import chosen, found, ranked
+from experiments.rankings import EVERY, USUAL, chosen, found, ranked
 from experiments.running import Found, Plan, Row, Rows
 from experiments.tables import Column
 from experiments.tables import saved as table
@@ -31,11 +31,13 @@ def one_seed(plan: Plan, seed: int, rows: Rows, damage: Callable[[Start], Damage
             return [(len(at), measure, value) for measure, value in without(case).items()]
         return one_method(plan, case, name, rows)
 
-    rows.fill(["base", NOTHING, REFERENCE, AGAIN, *names(plan)], row)
+    rows.fill(dict.fromkeys(["base", NOTHING, REFERENCE, *([] if plan.about.large else [AGAIN]), *names(plan)]), row)
 
 
 def names(plan: Plan) -> tuple[str, ...]:
-    return chosen(plan.methods)
+    """To train a large network again takes longer than most methods: a row that comes last, or is asked for."""
+    last = (AGAIN,) if plan.about.large else ()
+    return chosen(plan.methods, (*EVERY, *last), (*USUAL, *last))
 
 
 def removed(plan: Plan) -> tuple[int, ...]:

@@ -40,6 +40,7 @@ class Start:
     folder: str | None
     seed: int
     device: str
+    patience: int = 120  # seconds a method may take with a large network before it is given up
 
     @property
     def about(self) -> DataSet:
@@ -76,6 +77,10 @@ class Case:
         return self.data.start.about
 
     @property
+    def patience(self) -> int | None:
+        return self.data.start.patience if self.about.large else None
+
+    @property
     def wrong(self) -> np.ndarray:
         return self.data.mask
 
@@ -110,19 +115,29 @@ def noisy_inputs(start: Start) -> Damaged:
     return Damaged(start, "noisy", (x, true), mask, images, true, (xt, yt))
 
 
+def clean_inputs(start: Start) -> Damaged:
+    """What victims learn."""
+    (images, true), (tested, yt) = start.about.read(start.folder, start.seed)
+    x, xt = scaled(images, tested)
+    return Damaged(start, "clean", (x, true), np.zeros(len(x), bool), images, true, (xt, yt))
+
+
+def seeds_of_victims(start: Start) -> tuple[int, ...]:
+    return tuple(start.seed + 1000 * (i + 1) for i in range(VICTIMS))
+
+
 def poisoned_inputs(start: Start) -> Damaged:
     """Adversarial poisoning: 30 % of four classes are attacked on victims, networks of the same kind that learned the
     clean images from other weights, and then called what the victim says."""
-    (images, true), (tested, yt) = start.about.read(start.folder, start.seed)
-    x, xt = scaled(images, tested)
-    clean = Damaged(start, "clean", (x, true), np.zeros(len(x), bool), images, true, (xt, yt))
-    victims = [trained(clean, start.seed + 1000 * (i + 1))[0] for i in range(VICTIMS)]
+    clean = clean_inputs(start)
+    x, true = clean.train
+    victims = [trained(clean, seed)[0] for seed in seeds_of_victims(start)]
     black, white = float(x.min()), float(x.max())
     attacked, given, mask = poison(
         x, true, start.about.noisy, SHARE, start.seed, victims, start.about.epsilon, (black, white)
     )  # fmt: skip
     shown = np.rint((attacked - black) * 255).astype(np.uint8)
-    return Damaged(start, "poisoned", (attacked, given), mask, shown, true, (xt, yt))
+    return Damaged(start, "poisoned", (attacked, given), mask, shown, true, clean.test)
 
 
 def trained(data: Damaged, seed: int) -> tuple[nn.Module, Trace | None]:
@@ -193,4 +208,4 @@ def in_half(case: Case) -> Any:
 
 
 def batch_size(case: Case) -> int:
-    return 256 if case.about.large else 1024
+    return 512 if case.about.large else 1024

@@ -22,21 +22,32 @@ from benchmarks.timing import timed
 from experiments.protocol import Case, batch_size
 from experiments.running import GivenUp
 
-PATIENCE = 120  # seconds a method may take with a large network before it is given up
 CURVED = 4000  # examples of D that the curvature of a large model is measured on
 
 
-def of_a_part(case: Case, method: Any, kind: Any) -> Any:
-    """With the diagonal of 4,000 examples of D where the network is large, as the default does."""
-    return method._replace(remember=Laplace(Part(Diagonal(kind), CURVED))) if case.about.large else method
+def of_a_part(case: Case, curvature: Any) -> Any:
+    """That of 4,000 examples of D where the network is large, as the default does."""
+    return Part(curvature, CURVED) if case.about.large else curvature
+
+
+def ewc(case: Case, method: Any, kind: Any, gamma: float | None = None) -> Any:
+    """The method as it is; where the network is large, with the diagonal of a part of D."""
+    if not case.about.large:
+        return method
+    return method._replace(remember=Laplace(of_a_part(case, Diagonal(kind)), gamma=gamma))
+
+
+def sgd_influence(case: Case) -> Any:
+    """Back through the recorded run; that of a large network is not recorded, and an epoch more stands for it."""
+    return methods.sgd_influence(batch=256, rate=1e-3) if case.about.large else methods.sgd_influence(case.trace)
 
 
 PAPER: dict[str, Callable[[Case], Any]] = {
-    "ewc_as_printed": lambda c: of_a_part(c, methods.ewc_as_printed(), Empirical()),
-    "ewc": lambda c: of_a_part(c, methods.ewc(), GGN()),
-    "linear, gd": lambda c: methods.linear(methods.gd()),
-    "linear, sa": lambda c: methods.linear(methods.sa()),
-    "sgd_influence": lambda c: methods.sgd_influence(c.trace),
+    "ewc_as_printed": lambda c: ewc(c, methods.ewc_as_printed(), Empirical()),
+    "ewc": lambda c: ewc(c, methods.ewc(), GGN()),
+    "linear, gd": lambda c: methods.linear(of_a_part(c, methods.gd())),
+    "linear, sa": lambda c: methods.linear(of_a_part(c, methods.sa())),
+    "sgd_influence": sgd_influence,
 }
 OURS: dict[str, Callable[[Case], Any]] = {"default": lambda c: methods.default()}
 CONTROLS: dict[str, Callable[[Case], Any]] = {
@@ -45,8 +56,8 @@ CONTROLS: dict[str, Callable[[Case], Any]] = {
 }
 TRACED: dict[str, Callable[[Case], Any]] = {
     "tracin": lambda c: methods.tracin(c.trace),
-    "linear, cg": lambda c: methods.linear(methods.cg()),
-    "linear, kronecker": lambda c: methods.linear(methods.kronecker()),
+    "linear, cg": lambda c: methods.linear(of_a_part(c, methods.cg())),
+    "linear, kronecker": lambda c: methods.linear(of_a_part(c, methods.kronecker())),
 }
 KNOWN = PAPER | OURS | CONTROLS | TRACED
 OTHERS: dict[str, Callable[[Case], Any]] = {
@@ -83,7 +94,7 @@ def rank(case: Case, name: str, shown: Any) -> tuple[np.ndarray, float]:
     """The same with these failures."""
     if not len(shown[1]):
         raise GivenUp("the network fails on nothing there")
-    with patient(PATIENCE if case.about.large else None):
+    with patient(case.patience):
         try:
             influence, seconds = timed(
                 lambda: identify(

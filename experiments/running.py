@@ -22,7 +22,7 @@ import torch
 from amends.errors import AmendsError, BadInput, DiskError, nearest
 from experiments import ITEMS
 from experiments.protocol import Case, Damaged, Start, case_of
-from experiments.sets import SETS
+from experiments.sets import SETS, DataSet
 
 Found = Iterable[tuple[float, str, float]]  # k, a measure and its value
 COLUMNS = ("seed", "method", "k", "measure", "value")
@@ -54,20 +54,25 @@ class Plan:
     methods: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()  # numbers of causes to remove; those of the data set where empty
     device: str = "cuda" if torch.cuda.is_available() else "cpu"
+    patience: int = 120  # seconds a method may take with a large network before it is given up
 
     @property
     def folder(self) -> Path:
         return self.out / self.item / self.on
 
     def start(self, seed: int) -> Start:
-        return Start(self.on, self.data, seed, self.device)
+        return Start(self.on, self.data, seed, self.device, self.patience)
 
     def case(self, seed: int, damage: Callable[[Start], Damaged]) -> Case:
         return case_of(self.start(seed), damage)
 
     @property
+    def about(self) -> DataSet:
+        return SETS[self.on]
+
+    @property
     def removed(self) -> tuple[int, ...]:
-        return self.sizes or SETS[self.on].sizes
+        return self.sizes or self.about.sizes
 
 
 class Rows:
@@ -145,10 +150,10 @@ def script(item: str) -> ModuleType:
 
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
     """The same numbers every time on the same hardware, but for those of large networks on a GPU."""
-    large = SETS[plan.on].large
+    large = plan.about.large
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = large
-    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.deterministic = not large
     if plan.device != "cpu":
         torch.use_deterministic_algorithms(not large, warn_only=True)
     with warnings.catch_warnings():

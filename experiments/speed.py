@@ -49,6 +49,7 @@ def table(rows: list[Row], on: str) -> str:
     for row in rows:
         if row.measure == "seconds":
             seconds.setdefault(row.method, []).append(row.value)
+    late = {row.method for row in rows if row.measure == "given up"}
     mean = {name: sum(values) / len(values) for name, values in seconds.items()}
     names = list(dict.fromkeys(row.method.split(": ")[0] for row in rows))
     lines = ["| method | " + " | ".join(f"{kind}: seconds (times EWC) | paper, K80" for kind in KINDS) + " |",
@@ -58,7 +59,8 @@ def table(rows: list[Row], on: str) -> str:
         for i, kind in enumerate(KINDS):
             own, ewc = mean.get(f"{name}: {kind}"), mean.get(f"ewc_as_printed: {kind}")
             times = f" ({own / ewc:.1f})" if own is not None and ewc else ""
-            cells.append("given up" if own is None else f"{own:.2f}{times}")
+            missing = "given up" if f"{name}: {kind}" in late else "-"
+            cells.append(missing if own is None else f"{own:.2f}{times}")
             printed = PRINTED.get(on, {}).get(name)
             cells.append(f"{printed[i]:g} ({printed[i] / PRINTED[on]['ewc_as_printed'][i]:.1f})" if printed else "")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")

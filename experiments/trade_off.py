@@ -12,6 +12,7 @@ average of networks that learned D in parts, stands beside it. Rows of the table
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +22,19 @@ import numpy as np
 
 from amends import methods
 from amends.algorithm.treat import treat
+from amends.curvature import GGN, Empirical
 from amends.editors import Step
 from amends.errors import NonFinite, NotConverged
 from experiments import sisa
 from experiments.protocol import NOTHING, Case, batch_size, fine_tuned, flipped_labels
-from experiments.rankings import chosen, first
-from experiments.running import Found, Plan, Row, Rows, main
+from experiments.rankings import chosen, ewc, first, of_a_part, patient
+from experiments.running import Found, GivenUp, Plan, Row, Rows, main
 from experiments.tables import Column
 from experiments.tables import saved as table
 
 CAUSES, SHARE = "ewc", 0.15
 GAMMAS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.1)
+FEW = (1e-6, 1e-5, 1e-4, 0.01)  # of a large network, for the time it takes
 TUNED, SISA = "fine-tuned on D∖C", f"SISA, {sisa.SHARDS} shards"
 REFERENCES = {TUNED: "*", NOTHING: "x", SISA: "P"}
 
@@ -40,25 +43,34 @@ REFERENCES = {TUNED: "*", NOTHING: "x", SISA: "P"}
 class Way:
     """A treatment for each γ, and how it is drawn; a hollow mark where nothing guards what worked."""
 
-    make: Callable[[float], Any]
+    make: Callable[[Case, float], Any]
     colour: str
     marker: str
     hollow: bool = False
 
 
-def step_or_nothing(gamma: float) -> Any:
+def printed(case: Case, gamma: float) -> Any:
+    return ewc(case, methods.ewc_as_printed(gamma=gamma), Empirical(), gamma)
+
+
+def newton(case: Case, gamma: float, line_search: bool = False) -> Any:
+    """By conjugate gradients; of a large network with Kronecker factors of a part of D."""
+    solver = of_a_part(case, methods.kronecker()) if case.about.large else None
+    return methods.newton(solver, gamma, line_search)
+
+
+def step_or_nothing(case: Case, gamma: float) -> Any:
     """The whole Newton step where the guard allows it, and none where it does not."""
-    method = methods.newton(gamma=gamma)
-    return method._replace(editor=Step(gamma, sizes=(1e-9, 1.0)))
+    return newton(case, gamma)._replace(editor=Step(gamma, sizes=(1e-9, 1.0)))
 
 
 WAYS = {
-    "EWC-deletion, plain": Way(lambda g: methods.ewc_as_printed(gamma=g), "#d62728", "o", hollow=True),
-    "EWC-deletion, guarded": Way(lambda g: methods.ewc_as_printed(gamma=g)._replace(guarded=True), "#d62728", "^"),
-    "EWC-deletion, searched": Way(lambda g: methods.ewc(gamma=g), "#ff7f0e", "s"),
-    "Newton removal, plain": Way(lambda g: methods.newton(gamma=g), "#1f77b4", "o", hollow=True),
+    "EWC-deletion, plain": Way(printed, "#d62728", "o", hollow=True),
+    "EWC-deletion, guarded": Way(lambda c, g: printed(c, g)._replace(guarded=True), "#d62728", "^"),
+    "EWC-deletion, searched": Way(lambda c, g: ewc(c, methods.ewc(gamma=g), GGN(), g), "#ff7f0e", "s"),
+    "Newton removal, plain": Way(newton, "#1f77b4", "o", hollow=True),
     "Newton removal, guarded": Way(step_or_nothing, "#1f77b4", "^"),
-    "Newton removal, searched": Way(lambda g: methods.newton(gamma=g, line_search=True), "#17becf", "s"),
+    "Newton removal, searched": Way(lambda c, g: newton(c, g, line_search=True), "#17becf", "s"),
 }
 
 
@@ -71,7 +83,7 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
         case = plan.case(seed, flipped_labels)
         causes = first(case, CAUSES, SHARE)
         if name in WAYS:
-            return [found for gamma in GAMMAS for found in deleted(case, causes, WAYS[name], gamma)]
+            return over_gamma(case, causes, WAYS[name])
         model = (
             sisa.without(case, causes) if name == SISA else fine_tuned(case, causes if name == TUNED else causes[:0])
         )
@@ -80,12 +92,25 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
     rows.fill(names(plan), row)
 
 
+def over_gamma(case: Case, causes: np.ndarray, way: Way) -> Found:
+    """Until it is given up."""
+    made: list[tuple[float, str, float]] = []
+    for gamma in FEW if case.about.large else GAMMAS:
+        try:
+            with patient(case.patience):
+                made += deleted(case, causes, way, gamma)
+        except GivenUp as why:
+            print(f"γ = {gamma:g} is given up: {why}", file=sys.stderr, flush=True)
+            return [*made, (gamma, "given up", 1.0)]
+    return made
+
+
 def deleted(case: Case, causes: np.ndarray, way: Way, gamma: float) -> Found:
     """What is right once the causes were deleted; a row that says so where the weights ran away."""
     try:
         model = treat(
             case.net, case.train, causes, failures=case.sets["query"], remaining=case.sets["guard"],
-            method=way.make(gamma), batch_size=batch_size(case), progress=False,
+            method=way.make(case, gamma), batch_size=batch_size(case), progress=False,
         )  # fmt: skip
     except (NonFinite, NotConverged):
         return [(gamma, "given up", 1.0)]
