@@ -166,7 +166,6 @@ def run(plan: Plan, items: tuple[str, ...], workers: int, limit: float) -> int:
     os.environ |= {"OMP_NUM_THREADS": "1", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     office = Office(plan, jobs(plan, items), lambda text: print(text, file=sys.stderr, flush=True))
     office.say(f"{len(office.todo)} jobs, {workers} workers, {limit:.0f} seconds")
-    plan = replace(plan, patience=plan.patience * workers)  # they share the GPU
     ways = multiprocessing.get_context("spawn")
     pipes: dict[Connection, Any] = {}
     for _ in range(min(workers, len(office.todo))):
@@ -198,10 +197,11 @@ def main(args: list[str] | None = None) -> None:
     ask.add_argument("--sizes", type=int, nargs="*", default=[], help="numbers of causes to remove")
     ask.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     ask.add_argument("--limit", type=float, default=float("inf"), help="seconds")
+    ask.add_argument("--patience", type=int, default=120, help="seconds a method may take with a large network")
     ask.add_argument("--device", help="cuda where there is one, unless told otherwise")
     given = ask.parse_args(args)
     plan = Plan("causes", given.on, given.data, given.out, tuple(given.seeds), tuple(given.methods), tuple(given.sizes))
-    plan = replace(plan, device=given.device or plan.device)
+    plan = replace(plan, device=given.device or plan.device, patience=given.patience)
     try:
         left = run(plan, tuple(given.items), given.workers, given.limit)
         for item in given.items:

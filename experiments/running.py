@@ -184,6 +184,7 @@ def main(item: str, args: list[str] | None = None) -> None:
     ask.add_argument("--seeds", type=int, nargs="+", default=[0])
     ask.add_argument("--methods", nargs="*", default=[], help="names of rows; all for every one there is")
     ask.add_argument("--sizes", type=int, nargs="*", default=[], help="numbers of causes to remove")
+    ask.add_argument("--patience", type=int, default=120, help="seconds a method may take with a large network")
     given: Any = vars(ask.parse_args(args))
     try:
         for path in reproduce(plan_of(item, **given)):

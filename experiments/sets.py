@@ -89,7 +89,7 @@ def in_half_precision(net: nn.Module, x: Tensor, y: Tensor, batch: int = 256) ->
     batches of 256 where the paper has 64, for the time it takes."""
     order = torch.randperm(len(x), device=x.device)
     held, used = order[: len(x) // 10], order[len(x) // 10 :]
-    net.to(memory_format=torch.channels_last)
+    net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-3, fused=x.is_cuda)
     best, waited, kept = float("inf"), 0, {}
     for _ in range(100):
@@ -110,7 +110,7 @@ def in_half_precision(net: nn.Module, x: Tensor, y: Tensor, batch: int = 256) ->
         if waited == 5:
             break
     net.load_state_dict(kept)
-    net.to(memory_format=torch.contiguous_format)
+    net.to(memory_format=torch.contiguous_format)  # pyright: ignore[reportCallIssue]
 
 
 DIGITS: dict[str, Any] = {

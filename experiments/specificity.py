@@ -86,10 +86,10 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
         for i, (judge, colour) in enumerate(JUDGES.items()):
             found = [[r.value for r in rows if (r.method, r.measure) == (f"{name}: {kind}", judge)]
                      for kind in searched(plan.on)]  # fmt: skip
-            at = np.arange(len(found)) + 0.2 * i - 0.3
+            at = np.arange(len(searched(plan.on))) + 0.2 * i - 0.3
             ax.bar(at, [np.mean(v) if v else 0 for v in found], 0.2, color=colour, label=judge,
                    yerr=[np.std(v) if v else 0 for v in found])  # fmt: skip
-        ax.set_xticks(range(len(found)), [kind.replace(" called ", "→") for kind in searched(plan.on)])
+        ax.set_xticks(range(len(searched(plan.on))), [kind.replace(" called ", "→") for kind in searched(plan.on)])
         ax.set_ylim(0, 1.02)
         said = name if name == NOTHING else f"causes by {style(name)[0]}"
         labelled(ax, said, "kind that was searched with", "accuracy afterwards")
