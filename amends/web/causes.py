@@ -34,9 +34,10 @@ def _written(table: Table) -> bool:
     with table.lock:
         if changed(table):
             return False
-        version, columns = table.setting("version", 0), _columns(table)
+        version = table.setting("version", 0)
         if table.setting("written") == version:
             return True
+        columns = _columns(table)
     new: list[tuple[str, str, int]] = []  # rows in which the file will say something else
     with on_disk(path):
         write_rows(_rows(table, columns, new), made, columns)

@@ -65,11 +65,10 @@ class Listing:
     def positions(self, table: Table, between: tuple[int, int] | None = None) -> list[int]:
         """Of train: all of them, or those between two places of the list, both ends included."""
         first, last = (0, -2) if between is None else (min(between), max(between))
-        found = table.all(
+        return table.column(
             f"select at from causes where {self.where} order by {self.order} limit ? offset ?",
             (*self.values, last - first + 1, first),
         )
-        return [row[0] for row in found]
 
     def place(self, table: Table, at: int) -> int | None:
         query = f"select at, row_number() over (order by {self.order}) - 1 place from causes where {self.where}"
@@ -87,8 +86,7 @@ def cause(table: Table, at: int) -> dict[str, Any] | None:
 
 def copies(table: Table, at: int, copy: int) -> list[int]:
     """The other near copies of an example."""
-    found = table.all("select at from causes where copy = ? and at <> ? order by rank", (copy, at))
-    return [row[0] for row in found]
+    return table.column("select at from causes where copy = ? and at <> ? order by rank", (copy, at))
 
 
 def page_of(asked: Mapping[str, Any]) -> tuple[int, int]:
@@ -136,7 +134,7 @@ def _found(asked: Mapping[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:
         said = str(asked["failure"])
         if not (said.isascii() and said.isdigit() and len(said) < 18):
             raise BadInput(f"failure is {said!r}; the filter; give its index")
-        parts.append(("at in (select cause from conflicts where failure = ?)", (int(said),)))
+        parts.append(("at in (select value from conflicts, json_each(causes) where failure = ?)", (int(said),)))
     return parts
 
 
@@ -157,7 +155,8 @@ def _yes(name: str, value: Any) -> bool:
 
 
 def failures(table: Table, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that were searched with, group by group, each with how many causes conflict with it."""
+    """Those that were searched with, each with how many causes conflict with it: the largest group first, and in a
+    group those with the most."""
     offset, limit = page_of(asked)
     where, values = ["part = 'query'"], []
     if asked.get("group") is not None:
@@ -166,11 +165,15 @@ def failures(table: Table, asked: Mapping[str, Any]) -> dict[str, Any]:
     where += [f"{name} = 1" for name in ("marked", "suspect") if asked.get(name) == "yes"]
     told = " and ".join(where)
     groups = table.all(
-        "select grp name, count(*) n, sum(suspect) suspects, sum(marked) marked, (select count(distinct cause) from "
-        "conflicts join failures f on f.at = failure where f.grp = failures.grp and f.part = 'query') causes "
+        "select grp name, count(*) n, sum(suspect) suspects, sum(marked) marked, (select causes from groups "
+        "where name = grp) causes "
         "from failures where part = 'query' group by grp order by n desc, grp"
     )
-    rows = table.all(f"select * from failures where {told} order by grp, at limit ? offset ?", (*values, limit, offset))
+    rows = table.all(
+        f"select failures.* from failures join (select grp as name, count(*) n from failures where part = 'query' "
+        f"group by grp) on name = grp left join (select failure, n as causes from conflicts) on failure = at "
+        f"where {told} order by n desc, grp, coalesce(causes, 0) desc, at limit ? offset ?", (*values, limit, offset)
+    )  # fmt: skip
     total = table.one(f"select count(*) from failures where {told}", values)
     return {"groups": [dict(g) for g in groups], "total": total, "offset": offset,
             "rows": [as_failure(table, row) for row in rows]}  # fmt: skip
@@ -182,7 +185,7 @@ def failure(table: Table, at: int) -> dict[str, Any] | None:
 
 
 def as_failure(table: Table, row: Row) -> dict[str, Any]:
-    n = table.one("select count(*) from conflicts where failure = ?", [row["at"]])
+    n = table.one("select n from conflicts where failure = ?", [row["at"]]) or 0
     return {
         "index": row["at"], "id": row["id"], "group": row["grp"], "suspect": bool(row["suspect"]),
         "marked": bool(row["marked"]), "label": row["given"], "predicted": row["predicted"],

@@ -16,11 +16,11 @@ from amends.web import causes
 from amends.web.decisions import next_words
 from amends.web.doors import token_of
 from amends.web.jobs import Jobs
+from amends.web.load import load
 from amends.web.seen import Seen
-from amends.web.table import FOLDER, Table, counts, load
+from amends.web.table import FOLDER, Table, counts
 
 PAUSE = 0.3  # seconds between two looks at causes.csv and at what runs
-MOST = 500  # names of a filter that are listed
 
 
 class Review:
@@ -52,6 +52,7 @@ class Review:
         """What is decided is in causes.csv when this returns. A repair that runs goes on."""
         self._closed.set()
         self._keeper.join()
+        self.seen.close()
         self.follow()
         self.table.close()
 
@@ -79,13 +80,11 @@ class Review:
 
     def about(self, person: str = "") -> dict[str, Any]:
         about, looks, table = self.run.about, self.seen.looks, self.table
-        low, high = table.all("select min(score), max(score) from causes")[0]
         return {
             "name": str(about["run"].get("name") or self.run.name), "folder": str(self.folder), "state": self.run.state,
             "made": about["run"].get("made", ""), "kind": self.seen.kind, "classes": table.setting("classes", []),
             "features": [str(f) for f in looks.get("features") or ()], "columns": self._own(),
-            "groups": self._names("grp"), "given": self._names("given"), "suggested": self._names("suggested"),
-            "score": {"low": low, "high": high}, "train": about.get("data", {}).get("train", {}).get("n"),
+            **table.setting("names", {}), "train": about.get("data", {}).get("train", {}).get("n"),
             "total": table.setting("total", 0), "pictures": self.seen.all, "repair": self._unrepairable(),
             **self.state(person),
         }  # fmt: skip
@@ -95,12 +94,6 @@ class Review:
         from amends.tables.columns import COLUMNS
 
         return [c for c in self.table.setting("columns", []) if c not in (*COLUMNS, NEW)]
-
-    def _names(self, column: str) -> list[dict[str, Any]]:
-        rows = self.table.all(
-            f"select {column} name, count(*) n from causes group by 1 order by 2 desc, 1 limit {MOST}"
-        )
-        return [dict(row) for row in rows]
 
     @cached_property
     def by_pairs(self) -> bool:

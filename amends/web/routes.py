@@ -17,7 +17,7 @@ from amends.errors import BadInput
 from amends.web import causes, decisions, listing, results, stopping
 from amends.web.doors import cookies
 from amends.web.review import Review
-from amends.web.seen import SETS
+from amends.web.seen import SETS, SIDES
 from amends.web.table import Missing
 
 LARGEST = 8 * 2**20  # bytes of a request
@@ -223,8 +223,9 @@ def estimate(request: Request) -> Response:
 
 def picture(request: Request) -> Response:
     name, at = request.path_params["name"], request.path_params["index"]
-    full = request.query_params.get("size") == "full"
-    found = review_of(request).seen.picture(name, at, full) if name in SETS and at < 2**62 else None
+    size = request.query_params.get("size", "")
+    sound = name in SETS and size in SIDES and at < 2**62
+    found = review_of(request).seen.picture(name, at, size) if sound else None
     if found is None:
         raise Missing
     return Response(found, media_type="image/png", headers={"cache-control": "private, max-age=3600"})
@@ -233,6 +234,7 @@ def picture(request: Request) -> Response:
 def events(request: Request) -> Response:
     """The state whenever it changes, and the job that runs; a comment line where nothing happens for long."""
     review, person_ = review_of(request), person_of(request)
+    review.seen.warm()
 
     async def told() -> AsyncIterator[str]:
         version, job, quiet = None, None, 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -16,9 +17,9 @@ from amends.runs.run import Run
 from amends.web.table import Table
 
 SETS = ("train", "failures", "remaining")
-SIDE = 160  # pixels of a thumbnail
-WHOLE = 1600  # pixels of a full picture
+SIDES = {"": 160, "card": 560, "full": 1600}  # pixels of a thumbnail, on a card, and in full size
 CUT = 4000  # characters of a text
+SOON = 2.0  # seconds after a page was opened
 
 
 class Seen:
@@ -30,12 +31,30 @@ class Seen:
         self.kind = str(self.looks.get("kind", "none"))
         self._raw: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._warming: threading.Timer | None = None
         self.picture = lru_cache(maxsize=512)(self._picture)
 
     @property
     def all(self) -> bool:
         """Whether any example can be shown, not only the strongest."""
         return self.given is not None or self._config() is not None
+
+    def warm(self) -> None:
+        """The data opened soon, while somebody looks at the first card, so that no later one has to wait for it."""
+        if self._warming is None and self.given is None:
+            self._warming = threading.Timer(SOON, self._warm)
+            self._warming.daemon = True
+            self._warming.start()
+
+    def close(self) -> None:
+        """Nothing is opened any more when this returns."""
+        if self._warming is not None:
+            self._warming.cancel()
+            self._warming.join()
+
+    def _warm(self) -> None:
+        with suppress(AmendsError, OSError, ValueError, KeyError):
+            self._of("train")
 
     def look(self, name: str, at: int) -> dict[str, Any]:
         """As the page gets it; a picture by its address. Nothing where an example cannot be shown."""
@@ -53,12 +72,14 @@ class Seen:
     def _known(self, name: str, at: int) -> dict[str, Any]:
         return (self.looks.get(name) or {}).get(str(at), {})
 
-    def _picture(self, name: str, at: int, full: bool) -> bytes | None:
-        """A PNG; None where there is none."""
+    def _picture(self, name: str, at: int, size: str) -> bytes | None:
+        """A PNG; None where there is none. A thumbnail is there at once where looks.json has one."""
         known = self._known(name, at).get("image")
         stored = None if known is None else base64.b64decode(known.partition(",")[2])
+        if stored is not None and not size:
+            return stored
         try:
-            found = self._pixels(name, at, WHOLE if full else SIDE)
+            found = self._pixels(name, at, SIDES[size])
         except (AmendsError, OSError, ValueError, IndexError, KeyError):
             found = None
         return found or stored

@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from amends.config.decisions import GONE
 from amends.web.table import Table
 
@@ -23,7 +25,7 @@ EVERY = 3  # of the order `worth`, each third is a spot check
 def estimate(table: Table) -> dict[str, Any]:
     """The share of what is above the cut and was neither decided nor seen that would be removed or relabelled."""
     cut = table.cut
-    rows = table.all("select decision, seen from causes where rank <= ? order by spot", [cut])
+    rows = table.all("select decision, seen from causes where rank <= ? order by +spot", [cut])
     states = [(row["decision"] in GONE) if row["decision"] else (None if row["seen"] else "unseen") for row in rows]
     unseen = sum(state == "unseen" for state in states)
     sample = next((i for i, state in enumerate(states) if state == "unseen"), len(states))
@@ -92,25 +94,25 @@ def order_by_worth(table: Table) -> None:
     decided or seen after that, and copies of what is decided last. It stands still until it is made again."""
     cut = table.cut
     with table.writing() as sql:
-        rows = table.all("select at, rank, disagreement, spot, copy, decision, seen from causes")
-        settled = {row["copy"] for row in rows if row["decision"]}
-        ranked = sorted(rows, key=lambda row: (*_last(row, settled), -_worth(row, cut)))
-        checks = sorted((row for row in rows if row["rank"] <= cut and _last(row, settled) == (0, 0)),
-                        key=lambda row: row["spot"])  # fmt: skip
-        places = _mixed([row["at"] for row in ranked], [row["at"] for row in checks])
+        rows = sql.execute("select at, rank, disagreement, spot, copy, decision > '', seen from causes").fetchall()
+        at, rank, apart, spot, copy, decided, seen = np.array([tuple(row) for row in rows], dtype=float).T
+        done = (decided > 0) | (seen > 0)
+        settled = np.isin(copy, copy[decided > 0])
+        late, last = done | settled, ~done & settled
+        ranked = np.lexsort((-_worth(rank, np.nan_to_num(apart), cut), last, late))
+        checks = np.flatnonzero((rank <= cut) & ~late)
+        named = at.astype(int)
+        places = _mixed(named[ranked].tolist(), named[checks[np.argsort(spot[checks])]].tolist())
+        sql.execute("drop index if exists by_worth")
         sql.executemany("update causes set worth = ? where at = ?", enumerate(places))
+        sql.execute("create index by_worth on causes (worth)")
         table.set("worth", cut)
 
 
-def _last(row: Any, settled: set[int]) -> tuple[int, int]:
-    done = bool(row["decision"] or row["seen"])
-    return int(done or row["copy"] in settled), int(not done and row["copy"] in settled)
-
-
-def _worth(row: Any, cut: int) -> float:
+def _worth(rank: np.ndarray, apart: np.ndarray, cut: int) -> np.ndarray:
     """Near the cut, counted in ranks and in proportion, more so where the rankings of the folder are apart."""
-    near = min(row["rank"], cut) / max(row["rank"], cut) if cut and row["rank"] else 1 / max(row["rank"], 1)
-    return near * (1 + (row["disagreement"] or 0.0))
+    near = np.minimum(rank, cut) / np.maximum(rank, cut) if cut else 1 / np.maximum(rank, 1)
+    return near * (1 + apart)
 
 
 def _mixed(ranked: Iterable[int], checks: Iterable[int]) -> list[int]:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from amends.web.table import load
+from amends.web.load import load
 from tests.web.conftest import client_of, opened, reviewed
 
 WAYS = ("remove", "keep", "clear")

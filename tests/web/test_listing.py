@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 import pandas as pd
@@ -117,6 +118,15 @@ def test_failures_by_group_are_those_that_were_searched_with(page):
     assert {f["index"] for f in found["rows"]} == set(query["index"].astype(int))
     assert {g["name"]: g["n"] for g in found["groups"]} == query["group"].value_counts().to_dict()
     assert all(f["group"] == f"{f['label']}→{f['predicted']}" for f in found["rows"])
+    order = list(dict.fromkeys(f["group"] for f in found["rows"]))
+    assert (
+        order
+        == [g["name"] for g in found["groups"]]
+        == sorted(order, key=lambda g: (-list(query["group"]).count(g), g))
+    )
+    for group in found["groups"][:3]:
+        mine = set(query.loc[query["group"] == group["name"], "index"].astype(int))
+        assert group["causes"] == sum(bool(mine & set(r["conflicts_with"])) for r in every(page, copies="all"))
     name = found["groups"][0]["name"]
     some = page.get("/api/failures", params={"group": name}).json()
     assert {f["group"] for f in some["rows"]} == {name}
@@ -127,6 +137,25 @@ def test_failures_by_group_are_those_that_were_searched_with(page):
     assert page.post("/api/mark", json={"index": holdout, "wrong": True}).status_code == 400
     for wrong in ({"index": 1}, {"index": "1", "wrong": True}, {"index": 1, "wrong": "yes"}):
         assert page.post("/api/mark", json=wrong).status_code == 400
+
+
+@pytest.mark.parametrize("cell", ["rubbish", "[1, 2", "3", "[-1]", '["a"]', ""])
+def test_a_cell_that_somebody_spoilt_costs_its_own_row_alone(copy, cell):
+    """Which failures an example conflicts with is a list in causes.csv."""
+    folder = copy("rows")
+    frame = pd.read_csv(folder / "causes.csv", dtype=str, keep_default_na=False)
+    kept = frame["conflicts_with"][1]
+    frame.loc[0, "conflicts_with"] = cell
+    frame.to_csv(folder / "causes.csv", index=False)
+    with reviewed(folder) as page:
+        spoilt, sound = rows(page, copies="all")[:2]
+        assert (spoilt["conflicts_with"], sound["conflicts_with"]) == ([], json.loads(kept))
+        listed = every(page, failure=sound["conflicts_with"][0], copies="all")
+        assert sound["index"] in [r["index"] for r in listed]
+        assert spoilt["index"] not in [r["index"] for r in listed]
+        decide(page, [spoilt["index"]], "remove")
+        page.review.follow()
+    assert pd.read_csv(folder / "causes.csv", dtype=str, keep_default_na=False)["conflicts_with"][0] == cell
 
 
 def test_any_example_is_shown_whatever_it_is(copy):
