@@ -30,6 +30,25 @@ class Step:
     key: str | None = None
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A direction along what was done: which action is next, and which side of it is put back."""
+
+    kind: str
+    next: str
+    before: int
+    after: int
+    side: str
+    order: str
+    nothing: str
+
+
+BACK = Turn("undo", "max", DONE, UNDONE, "before", "desc",
+            "there is nothing to undo; the review; decide something first")  # fmt: skip
+FORTH = Turn("redo", "min", UNDONE, DONE, "after", "asc",
+             "there is nothing to do again; the review; undo something first")  # fmt: skip
+
+
 class NothingThere(BadInput):
     """There is nothing to undo, or to do again."""
 
@@ -114,27 +133,11 @@ def do(table: Table, step: Step) -> dict[str, Any]:
 
 
 def undo(table: Table, person: str = "", key: str | None = None) -> dict[str, Any]:
-    with table.writing() as sql:
-        done = _before(table, key)
-        if done is not None:
-            return done
-        action = table.one("select max(id) from actions where state = ?", [DONE])
-        if action is None:
-            raise NothingThere("there is nothing to undo; the review; decide something first")
-        sql.execute("update actions set state = ? where id = ?", [UNDONE, action])
-        return _again(table, action, "before", Step("undo", "", (), person, key))
+    return _turned(table, BACK, person, key)
 
 
 def redo(table: Table, person: str = "", key: str | None = None) -> dict[str, Any]:
-    with table.writing() as sql:
-        done = _before(table, key)
-        if done is not None:
-            return done
-        action = table.one("select min(id) from actions where state = ?", [UNDONE])
-        if action is None:
-            raise NothingThere("there is nothing to do again; the review; undo something first")
-        sql.execute("update actions set state = ? where id = ?", [DONE, action])
-        return _again(table, action, "after", Step("redo", "", (), person, key))
+    return _turned(table, FORTH, person, key)
 
 
 def restore(table: Table, to: int, person: str = "") -> dict[str, Any]:
@@ -199,18 +202,27 @@ def _answer(table: Table, action: int) -> dict[str, Any]:
     return {"changed": table.one("select n from actions where id = ?", [action]), "indices": [r[0] for r in rows]}
 
 
-def _again(table: Table, action: int, side: str, how: Step) -> dict[str, Any]:
-    """Puts back one side of an action; that is a line of the trail with changes of its own."""
-    order = "desc" if side == "before" else "asc"
-    rows = table.all(f"select what, at, {side} value from changes where action = ? order by rowid {order}", [action])
-    values = [(r["what"], r["at"], json.loads(r["value"])) for r in rows]
-    said = table.one("select said from actions where id = ?", [action])
-    line = _record(table, how.kind, f"{how.kind}: {said}", len(rows), how.person, TOLD, how.key)
+def _turned(table: Table, way: Turn, person: str, key: str | None) -> dict[str, Any]:
+    """Puts back one side of the action that is next in a direction; that is a line of the trail with changes of its
+    own."""
     with table.writing() as sql:
-        told = ((line, what, at, json.dumps(_now(table, what, at)), json.dumps(v)) for what, at, v in values)
-        sql.executemany("insert into changes values (?, ?, ?, ?, ?)", list(told))
-    _apply(table, values, line)
-    return {"done": said, **_answer(table, action)}
+        done = _before(table, key)
+        if done is not None:
+            return done
+        action = table.one(f"select {way.next}(id) from actions where state = ?", [way.before])
+        if action is None:
+            raise NothingThere(way.nothing)
+        sql.execute("update actions set state = ? where id = ?", [way.after, action])
+        rows = table.all(
+            f"select what, at, {way.side} value from changes where action = ? order by rowid {way.order}", [action]
+        )
+        values = [(r["what"], r["at"], json.loads(r["value"])) for r in rows]
+        said = table.one("select said from actions where id = ?", [action])
+        line = _record(table, way.kind, f"{way.kind}: {said}", len(rows), person, TOLD, key)
+        told = [(line, what, at, json.dumps(_now(table, what, at)), json.dumps(v)) for what, at, v in values]
+        sql.executemany("insert into changes values (?, ?, ?, ?, ?)", told)
+        _apply(table, values, line)
+        return {"done": said, **_answer(table, action)}
 
 
 def _apply(table: Table, values: Sequence[tuple[str, int, Any]], action: int) -> None:
