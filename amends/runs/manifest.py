@@ -21,7 +21,7 @@ from amends.runs.disk import flush, flush_file, flush_names, fresh, locked, on_d
 NAME, READY = "manifest.sha256", ".ready"
 REPAIRS = "repairs"  # of a review, each a run of its own
 REVIEW = re.compile(
-    r"repairs(/\.\d+\.lock)?|review(/(token|address|\.open\.lock|decisions\.sqlite(-\w+)?|\w+\.(part|zip)|jobs(/\d+\.\w+)?))?"
+    r"repairs(/(\.\d+\.lock|\d+\.safetensors))?|review(/(token|address|\.open\.lock|decisions\.sqlite(-\w+)?|\w+\.(part|zip)|jobs(/\d+\.\w+)?))?"
 )  # what else it adds to a run
 EDITED = "causes.csv"  # people may change it: it is checked for sense when it is read, not against a hash
 FIRST = "run.toml"  # its line is the last, so that a manifest that was cut short lacks it

@@ -1,4 +1,4 @@
-"""Repairs and curves, each in a process of its own that lives on when page and server close."""
+"""Repairs, their patches and curves, each in a process of its own that lives on when page and server close."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from amends.errors import AmendsError, BadInput
+from amends.runs.disk import on_disk
 from amends.runs.manifest import REPAIRS
 from amends.runs.run import Run
 from amends.runs.run import remove as remove_run
 from amends.web import causes
 from amends.web.decisions import tell
+from amends.web.results import finished, folder_of, name_of, patch_file
 from amends.web.table import FOLDER, Missing, Table, counts
 
-KINDS = ("repair", "curve")
+KINDS = ("repair", "curve", "patch")
 RUNNING, ENDED, FAILED, STOPPING, CANCELLED = "running", "done", "failed", "stopping", "cancelled"
 LEFT = re.compile(r"; about ([\d.]+) (second|minute|hour)s? left\Z")
 UNITS = {"second": 1, "minute": 60, "hour": 3600}
@@ -46,17 +48,20 @@ class Jobs:
         self.home = run / FOLDER / "jobs"
         self.home.mkdir(parents=True, exist_ok=True)
 
-    def start(self, kind: str, person: str = "", learn: bool | None = None) -> dict[str, Any]:
-        """Begins `amends treat` or `amends curve`. The run itself stays as it is: a repair is a folder of its own."""
+    def start(self, kind: str, person: str = "", learn: bool | None = None, of: int | None = None) -> dict[str, Any]:
+        """Begins `amends treat`, `amends curve` or `amends patch` (`of` a repair). A repair is a folder of its own."""
         if kind not in KINDS:
-            raise BadInput(f"there is no job {kind!r}; the request; give repair or curve")
+            raise BadInput(f"there is no job {kind!r}; the request; give repair, curve or patch")
         with self.table.filing, self.table.lock:
             if self.running() is not None:
-                raise Busy("a repair or a curve is being made; the review; wait for it, or cancel it")
-            self._saved()
+                raise Busy("something is being made already; the review; wait for it, or cancel it")
             number = 1 + (self.table.one("select max(number) from jobs") or 0)
-            repair = self._next() if kind == "repair" else None
-            args = self._command(kind, repair, learn)
+            if kind == "patch":
+                repair, args = of, self._patch(of)
+            else:
+                self._saved()
+                repair = self._next() if kind == "repair" else None
+                args = self._command(kind, repair, learn)
             pid = self._begin(number, args)
             with self.table.writing() as sql:
                 sql.execute(
@@ -64,7 +69,7 @@ class Jobs:
                     "values (?, ?, ?, ?, ?, ?, ?, (select count(*) from failures where marked))",
                     [number, kind, RUNNING, time.time(), pid, repair, person],
                 )
-            if repair is not None:
+            if kind == "repair":
                 n = counts(self.table)["removed"]
                 tell(self.table, "repair", f"repair {repair} begun: {n} removed or relabelled", person, n)
         return self.get(number)
@@ -128,6 +133,18 @@ class Jobs:
         how = [] if learn is None else ["--learn" if learn else "--no-learn"]
         return ["treat", str(self.run), "--approved", "-o", str(out), *left_out, *how, *trust]
 
+    def _patch(self, of: int | None) -> list[str]:
+        """Of a finished repair, or for 0 of the run itself: a file beside its folder."""
+        made = finished(self.table, -1 if of is None else of)
+        _ = made.trusting(self.trust).config
+        if made.patch:
+            raise BadInput("the patch is there already; the request; load it")
+        path = patch_file(self.table, of or 0)
+        with on_disk(path):
+            path.parent.mkdir(exist_ok=True)
+            path.unlink(missing_ok=True)  # of one that was cancelled before the run knew of it
+        return ["patch", str(made.folder), "-o", str(path), *(["--trust"] if self.trust else [])]
+
     def _begin(self, number: int, args: Sequence[str]) -> int:
         import fcntl
 
@@ -167,7 +184,7 @@ class Jobs:
         """What became of a job whose process has ended; of one that failed no folder stays behind."""
         job = self.table.all("select * from jobs where number = ?", [number])[0]
         state = ENDED if self._finished(job) else CANCELLED if job["state"] == STOPPING else FAILED
-        if state != ENDED and job["repair"] is not None:
+        if state != ENDED and job["kind"] == "repair":
             _clear(self.run / REPAIRS / str(job["repair"]))
         with self.table.writing() as sql:
             if not sql.execute(
@@ -175,14 +192,16 @@ class Jobs:
                 [state, time.time(), number, RUNNING, STOPPING],
             ).rowcount:
                 return
-            if job["repair"] is not None:
-                tell(self.table, "repair", f"repair {job['repair']} {'ended' if state == ENDED else state}",
-                     job["person"])  # fmt: skip
+            if job["kind"] != "curve":
+                what = f"{'the patch of ' if job['kind'] == 'patch' else ''}{name_of(job['repair'])}"
+                tell(self.table, "repair", f"{what} {'ended' if state == ENDED else state}", job["person"])
 
     def _finished(self, job: Any) -> bool:
         try:
             if job["kind"] == "curve":
                 return bool(Run.open(self.run).curve)
+            if job["kind"] == "patch":
+                return bool(Run.open(folder_of(self.table, job["repair"])).patch)
             return Run.open(self.run / REPAIRS / str(job["repair"])).done
         except AmendsError:
             return False

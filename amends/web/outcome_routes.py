@@ -37,8 +37,11 @@ async def start(request: Request) -> Response:
     learn = said.get("learn")
     if learn not in (True, False, None):
         raise BadInput("learn is neither true nor false; the request; leave it out to let the repair choose")
+    of = said.get("repair")
+    if of is not None and (type(of) is not int or not 0 <= of < 10**9):
+        raise BadInput("repair is not the number of one; the request; leave it out, or give one that is listed")
     async with request.app.state.turn:
-        begun = await run_in_threadpool(review.jobs.start, str(said.get("kind")), person_of(request), learn)
+        begun = await run_in_threadpool(review.jobs.start, str(said.get("kind")), person_of(request), learn, of)
     return JSONResponse(begun, status_code=202)
 
 
@@ -90,6 +93,9 @@ def of_repair(request: Request) -> Response:
         return _file(run.folder / "causes.csv", CSV, f"{named}-causes.csv")
     if what == "data":
         return _zip(review_of(request).folder, run.folder / "dataset", f"{named}-data.zip")
+    if what == "patch":
+        path = results.patch_file(review_of(request).table, number)
+        return _file(path, BYTES, f"{named}-patch.safetensors")
     if what == "weights":
         inside = sorted(p.name for p in (run.folder / "repaired").iterdir() if p.name != "README.md")
         if inside == ["model.safetensors"]:

@@ -46,9 +46,13 @@ def repair(table: Table, number: int) -> dict[str, Any]:
     for name, at, kind in (("fixed_rows", m["fixed_at"], "failures"), ("broken_rows", m["broken_at"], "remaining")):
         entries = looks.get(kind) or {}
         shown[name] = [_shown(int(i), entries.get(str(i), {})) for i in at[:SHOWN]]
-    marked = table.one("select marked from jobs where repair = ?", [number]) or 0
+    marked = table.one("select marked from jobs where repair = ? and kind = 'repair'", [number]) or 0
     trained = run.about.get("data", {}).get("train", {}).get("n")
-    return {**_row(table, number, run), "metrics": plain_of(m), **shown, "trained": trained, "marked": marked}
+    patch = plain_of(run.patch) | {"file": patch_file(table, number).is_file()} if run.patch else None
+    return {
+        **_row(table, number, run), "metrics": plain_of(m), **shown, "trained": trained, "marked": marked,
+        "patch": patch,
+    }  # fmt: skip
 
 
 def accept(table: Table, number: int, accepted: Any, note: str, person: str) -> dict[str, Any]:
@@ -62,7 +66,7 @@ def accept(table: Table, number: int, accepted: Any, note: str, person: str) -> 
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         kept = None if accepted is None else int(accepted)
         sql.execute("insert or replace into results values (?, ?, ?, ?, ?)", [number, kept, note, person, moment])
-        tell(table, "accept", f"{_name(number)} {said}", person)
+        tell(table, "accept", f"{name_of(number)} {said}", person)
     return _row(table, number, run)
 
 
@@ -85,11 +89,16 @@ def folder_of(table: Table, number: int) -> Path:
     return table.run if number == 0 else table.run / REPAIRS / str(number)
 
 
+def patch_file(table: Table, number: int) -> Path:
+    """Where the page puts the patch of a repair: beside its folder."""
+    return table.run / REPAIRS / f"{number}.safetensors"
+
+
 def _run(table: Table, number: int) -> Run:
     return Run.open(folder_of(table, number))
 
 
-def _name(number: int) -> str:
+def name_of(number: int) -> str:
     return f"repair {number}" if number else "the run itself"
 
 

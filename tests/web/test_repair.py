@@ -8,12 +8,13 @@ import zipfile
 
 import pandas as pd
 import pytest
+import torch
 from safetensors.torch import load
 
 from amends.runs.manifest import damage
 from amends.runs.run import Run
 from tests import reported
-from tests.projects import amends
+from tests.projects import BAG, amends
 from tests.web.conftest import reviewed
 from tests.web.test_decisions import decide, rows
 
@@ -70,14 +71,31 @@ def test_decisions_become_a_repair_that_outlives_the_server_and_is_accepted(copy
         assert made.failures().set_index("index")["part"][failure] == ""
         _accepted(page)
         _taken_away(page, made)
+        _patched(page, made)
     assert contents(folder) == before  # the run itself stays as it was
     assert not list(damage(folder))
-    assert amends("export", folder / "repairs/1", "--to", "csv", "-o", folder.parent / "clean.csv", "--trust") == 0
-    cleaned = pd.read_csv(folder.parent / "clean.csv", dtype=str).set_index("key")
-    assert set(cleaned["mood"][[f"{i:04d}" for i in relabelled]]) == {"glad"}
-    assert not set(cleaned.index) & {f"{i:04d}" for i in removed}
+    _handed_on(folder, relabelled, removed)
     assert amends("runs", "rm", folder, "--yes") == 0
     assert not folder.exists()
+
+
+def _handed_on(folder, relabelled, removed):
+    """What got a new label has it in the exported data, and the repaired model takes it for that."""
+    assert amends("export", folder / "repairs/1", "--to", "csv", "-o", folder.parent / "clean.csv", "--trust") == 0
+    cleaned = pd.read_csv(folder.parent / "clean.csv", dtype=str).set_index("key")
+    named = [f"{i:04d}" for i in relabelled]
+    assert set(cleaned["mood"][named]) == {"glad"}
+    assert not set(cleaned.index) & {f"{i:04d}" for i in removed}
+    module: dict = {}
+    exec(BAG, module)
+    x = torch.stack([module["bag"](text) for text in cleaned["review"][named]])
+    at = Run.open(folder).config.folder / "model.safetensors", folder / "repairs/1/repaired/model.safetensors"
+    glad = []
+    for path in at:
+        model = module["build"]()
+        model.load_state_dict(load(path.read_bytes()))
+        glad.append(model(x).softmax(1)[:, 0].mean().item())
+    assert glad[1] > max(0.5, glad[0] + 0.2), glad
 
 
 def _accepted(page):
@@ -111,6 +129,27 @@ def _taken_away(page, made):
     assert page.get("/export/repairs/1/causes.csv").text == (made.folder / "causes.csv").read_text()
     for wrong in ("1/run.toml", "1/model", "2/data", "0/data"):
         assert page.get(f"/export/repairs/{wrong}").status_code == 404
+
+
+def _patched(page, made):
+    """The repair as a small file: the same figures as in its report, and it can be taken away."""
+    assert (made.patch, page.get("/api/repairs/1").json()["patch"]) == ({}, None)
+    assert page.get("/export/repairs/1/patch").status_code == 404
+    for wrong in ({}, {"repair": 7}, {"repair": "1"}, {"repair": -1}):
+        assert page.post("/api/jobs", json={"kind": "patch", **wrong}).status_code in (400, 404), wrong
+    begun = page.post("/api/jobs", json={"kind": "patch", "repair": 1}).json()
+    assert (begun["kind"], begun["repair"]) == ("patch", 1)
+    job = ended(page, begun["number"])
+    assert job["state"] == "done", job["error"]
+    shown, told = page.get("/api/repairs/1").json()["patch"], Run.sound(made.folder).patch
+    assert shown == {**told, "file": True}
+    assert [layer["name"] for layer in shown["layers"]]
+    assert all(0 < layer["changed"] <= 1 and layer["moved"] > 0 for layer in shown["layers"])
+    stored = page.get("/export/repairs/1/patch").content
+    assert (len(stored), stored[8:9]) == (shown["bytes"], b"{")
+    assert "The patch" in page.get("/export/repairs/1/report.html").text
+    assert page.post("/api/jobs", json={"kind": "patch", "repair": 1}).status_code == 400
+    assert page.get("/api/trail").json()["rows"][0]["text"] == "the patch of repair 1 ended"
 
 
 def test_a_repair_is_cancelled_and_one_that_fails_says_why_and_nothing_is_left(copy):

@@ -7,7 +7,7 @@ import { History } from "./history";
 import { useKeys } from "./keys";
 import { inWords, Many } from "./many";
 import { count, several } from "./numbers";
-import { Repair } from "./repair";
+import { named, Repair } from "./repair";
 import { Result } from "./result";
 import { page, usePage } from "./store";
 
@@ -112,7 +112,7 @@ function Notice() {
       )}
       {done && (
         <p class="notice">
-          {ended.kind === "curve" ? "The curve" : "The repair"} {ended.state === "done" ? "is done" : ended.state === "failed" ? "has failed" : "was cancelled"}.{" "}
+          {named(ended)} {ended.state === "done" ? "is done" : ended.state === "failed" ? "has failed" : "was cancelled"}.{" "}
           <a href={ended.kind === "curve" && ended.state === "done" ? "#/many" : "#/repair"}>See it</a>
         </p>
       )}

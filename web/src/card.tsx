@@ -142,7 +142,7 @@ export function Card({ of, onFull }: { of: Cause; onFull: () => void }) {
           <h3>this training example</h3>
           {of.look.image ? (
             <button type="button" class="picture-button" onClick={onFull} aria-label="Show the picture in full size">
-              <Appearance look={of.look} says={says} />
+              <Appearance look={of.look} says={says} size="card" />
             </button>
           ) : (
             <Appearance look={of.look} says={says} features={page.run?.features ?? []} />

@@ -61,7 +61,7 @@ type Ask = "" | "relabel" | "full" | "all" | "all relabel";
 
 function All({ onClose, onRelabel }: { onClose: () => void; onRelabel: () => void }) {
   const words = asked(page.filter);
-  const which = words.length ? `that fit the filter: ${words.join(", ")}` : "there are, with no filter";
+  const which = words.length ? `${several(page.total, "cause")} fit the filter: ${words.join(", ")}.` : `No filter is on: this is about all ${several(page.total, "cause")}.`;
   const choose = (decision: string): void => {
     page.decideAll(decision);
     onClose();
@@ -77,7 +77,7 @@ function All({ onClose, onRelabel }: { onClose: () => void; onRelabel: () => voi
   return (
     <Dialog title="Decide about all of them" onClose={onClose}>
       <p>
-        {several(page.total, "cause")} {which}. One undo takes it back.
+        {which} One undo takes it back.
       </p>
       <p class="buttons">
         <button type="button" onClick={() => choose("remove")}>

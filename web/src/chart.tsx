@@ -167,6 +167,10 @@ export function Chart(props: Props) {
         if (held) now.current.onCutDone?.(under(u, event, now.current.most));
         held = false;
       });
+      u.over.addEventListener("pointercancel", () => {
+        if (held) now.current.onCutDone?.(now.current.cut ?? 0);
+        held = false;
+      });
     };
     draw();
     const resized = new ResizeObserver(() => {

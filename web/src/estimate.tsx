@@ -21,7 +21,7 @@ function useEstimate(): Estimate | null {
 
 export function EstimateLine() {
   const estimate = useEstimate();
-  if (!estimate) return <p class="estimate note"> </p>;
+  if (!estimate) return <p class="estimate note">…</p>;
   const worth = page.order === "worth" || page.order === "spot";
   return (
     <p class="estimate note" aria-live="polite">

@@ -1,11 +1,25 @@
 // An example as a person sees it: its picture, its text, or the columns in which it stands out.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Failure, Look, Shown } from "./types";
 import { cell } from "./numbers";
 
-export function Picture({ src, says, size }: { src: string; says: string; size?: "full" }) {
+const SETTLED = 100; // milliseconds without a move before a larger picture is asked for
+
+/** A thumbnail. Where a size is asked for, it comes in the place of the thumbnail as soon as it is there. */
+export function Picture({ src, says, size }: { src: string; says: string; size?: "card" | "full" }) {
   const [gone, setGone] = useState("");
-  const address = size ? `${src}?size=full` : src;
+  const [sharp, setSharp] = useState("");
+  useEffect(() => {
+    if (!size) return;
+    const larger = new Image();
+    larger.onload = () => setSharp(larger.src);
+    const waiting = setTimeout(() => (larger.src = `${src}?size=${size}`), SETTLED);
+    return () => {
+      clearTimeout(waiting);
+      larger.onload = null;
+    };
+  }, [src, size]);
+  const address = sharp.endsWith(`${src}?size=${size}`) ? sharp : src;
   if (gone === address) return <span class="picture missing">no picture</span>;
   return <img class="picture" src={address} alt={says} decoding="async" onError={() => setGone(address)} />;
 }
@@ -44,11 +58,12 @@ function Row({ look, features }: { look: Look; features: string[] }) {
 interface Props {
   look: Look;
   says: string;
+  size?: "card";
   features?: string[];
 }
 
-export function Appearance({ look, says, features = [] }: Props) {
-  if (look.image) return <Picture src={look.image} says={says} />;
+export function Appearance({ look, says, size, features = [] }: Props) {
+  if (look.image) return <Picture src={look.image} says={says} {...(size ? { size } : {})} />;
   if (look.text !== undefined) return <blockquote>{look.text}</blockquote>;
   if (look.stands_out?.length || look.row?.length) return <Row look={look} features={features} />;
   return <p class="note">This example cannot be shown here.</p>;

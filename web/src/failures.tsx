@@ -22,7 +22,6 @@ function CausesOf({ failure }: { failure: Failure }) {
   return (
     <>
       {rows === null && <p class="note">…</p>}
-      {rows?.length === 0 && <p class="note">No training example conflicts with it most.</p>}
       <ul class={`tiles ${kind}`}>
         {rows?.map((row) => (
           <li>
@@ -45,15 +44,23 @@ function Opened({ failure, onMark, onReview }: { failure: Failure; onMark: () =>
       {failure.suspect && <p class="note">Its own label looks wrong: its neighbours that are right all have the label the model predicts.</p>}
       {failure.marked && <p class="note">You marked its label as wrong: the next repair does not search with it.</p>}
       <p class="buttons">
-        <button type="button" class="main" onClick={onReview}>
-          Review its {several(failure.causes, "cause")} <Key of="Enter" />
-        </button>
+        {failure.causes > 0 && (
+          <button type="button" class="main" onClick={onReview}>
+            Review its {several(failure.causes, "cause")} <Key of="Enter" />
+          </button>
+        )}
         <button type="button" aria-pressed={failure.marked} onClick={onMark}>
           {failure.marked ? "Its label is right after all" : "Its own label is wrong"} <Key of="w" />
         </button>
       </p>
-      <h3>the strongest of its causes</h3>
-      <CausesOf failure={failure} />
+      {failure.causes > 0 ? (
+        <>
+          <h3>the strongest of its causes</h3>
+          <CausesOf failure={failure} />
+        </>
+      ) : (
+        <p class="note">Every training example conflicts with other failures more than with this one.</p>
+      )}
     </section>
   );
 }
@@ -88,6 +95,18 @@ function Groups({ groups, chosen, onChoose }: { groups: FailureGroup[]; chosen: 
   );
 }
 
+function GroupHead({ of }: { of: FailureGroup | undefined }) {
+  if (!of) return null;
+  return (
+    <li class="group-head">
+      <h2>{of.name || "no group"}</h2>
+      <span class="note">
+        {several(of.n, "failure")} · {several(of.causes, "cause")}
+      </span>
+    </li>
+  );
+}
+
 export function Failures({ onReview }: { onReview: () => void }) {
   usePage();
   const [group, setGroup] = useState("");
@@ -111,7 +130,7 @@ export function Failures({ onReview }: { onReview: () => void }) {
     forgetFailures();
   };
   const review = (): void => {
-    if (!here) return;
+    if (!here?.causes) return;
     void page.search({ ...NO_FILTER, failure: String(here.index) });
     onReview();
   };
@@ -139,15 +158,18 @@ export function Failures({ onReview }: { onReview: () => void }) {
         <div>
           <ul class={`failure-list ${page.run?.kind}`}>
             {rows.map((failure, i) => (
-              <li>
-                <button type="button" class="failure" aria-pressed={failure === here} onClick={() => setAt(i)}>
-                  <FailureTile of={failure} features={[]} />
-                  <span class="note">
-                    {several(failure.causes, "cause")}
-                    {failure.marked ? " · label wrong" : failure.suspect ? " · label doubtful" : ""}
-                  </span>
-                </button>
-              </li>
+              <>
+                {group === "" && failure.group !== rows[i - 1]?.group && <GroupHead of={groups.find((one) => one.name === failure.group)} />}
+                <li>
+                  <button type="button" class="failure" aria-pressed={failure === here} onClick={() => setAt(i)}>
+                    <FailureTile of={failure} features={[]} />
+                    <span class="note">
+                      {failure.causes ? several(failure.causes, "cause") : "no causes"}
+                      {failure.marked ? " · label wrong" : failure.suspect ? " · label doubtful" : ""}
+                    </span>
+                  </button>
+                </li>
+              </>
             ))}
           </ul>
           {found && found.total > PAGE && (

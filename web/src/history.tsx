@@ -89,6 +89,7 @@ export function History() {
       (error) => page.say(told(error), true),
     );
   }, [version, offset]);
+  const signed = rows.some((line) => line.by);
   const restore = (to: number): void => page.act({ path: "api/restore", body: { to, key: newKey() } });
   return (
     <div class="history">
@@ -105,7 +106,7 @@ export function History() {
             <thead>
               <tr>
                 <th scope="col">what</th>
-                <th scope="col">by</th>
+                {signed && <th scope="col">by</th>}
                 <th scope="col">when</th>
                 <th scope="col">
                   <span class="hidden">go back</span>
@@ -119,7 +120,7 @@ export function History() {
                     {line.text}
                     {line.undone && <span class="soft"> (undone)</span>}
                   </th>
-                  <td>{line.by || "–"}</td>
+                  {signed && <td>{line.by || "–"}</td>}
                   <td>{when(line.when)}</td>
                   <td>
                     {offset + i > 0 && (

@@ -223,7 +223,7 @@ export function Many() {
           <CurveTable rows={rows} />
         </>
       ) : (
-        curve && <NoCurve />
+        curve ? <NoCurve /> : <p class="note">Loading the curve …</p>
       )}
       <h2>When to stop looking</h2>
       <EstimateLine />

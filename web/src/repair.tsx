@@ -24,7 +24,15 @@ function useClock(job: Job | null): { since: number; left: number | null } {
   return { since: (job?.seconds ?? 0) + passed, left: job?.left == null ? null : Math.max(0, job.left - passed) };
 }
 
-function Running({ job }: { job: Job }) {
+const RUNNING: Record<Job["kind"], string> = { repair: "Repairing", curve: "Making the curve", patch: "Making the patch" };
+
+/** What a job was about. */
+export const named = (job: Job): string => {
+  const of = job.repair === null ? "The repair" : job.repair === 0 ? "The run itself" : `Repair ${job.repair}`;
+  return job.kind === "curve" ? "The curve" : job.kind === "patch" ? `The patch of ${of.charAt(0).toLowerCase()}${of.slice(1)}` : of;
+};
+
+export function Running({ job }: { job: Job }) {
   const { since, left } = useClock(job);
   const [cancelling, setCancelling] = useState(false);
   const done = left === null ? null : since / Math.max(since + left, 1e-9);
@@ -37,7 +45,7 @@ function Running({ job }: { job: Job }) {
   };
   return (
     <section class="running" aria-label="Running now">
-      <h2>{job.kind === "curve" ? "Making the curve" : "Repairing"}</h2>
+      <h2>{RUNNING[job.kind]}</h2>
       <progress {...(done === null ? {} : { value: done, max: 1 })} aria-label="How far it is" />
       <p>
         <span role="status">{sentence(job.step || "starting")}</span> <span class="number">{duration(since)}</span>
@@ -60,7 +68,7 @@ function Ended({ job }: { job: Job }) {
   const wrong = job.error;
   return (
     <section class={`ended ${job.state}`} aria-live="polite" aria-label="What ran last">
-      <h2>{job.kind === "curve" ? "The curve" : job.repair === null ? "The repair" : `Repair ${job.repair}`}</h2>
+      <h2>{named(job)}</h2>
       <p>
         {job.state === "failed" ? "✕ " : job.state === "done" ? "✓ " : ""}
         {ENDED[job.state]}

@@ -5,7 +5,8 @@ import { FailureTile } from "./example";
 import { Curves, CurveTable } from "./many";
 import { Matrices } from "./matrix";
 import { change, count, probability, sentence, several, share } from "./numbers";
-import { page } from "./store";
+import { PatchOf } from "./patch";
+import { page, usePage } from "./store";
 import type { Part, Repair, Result as Whole, Shown } from "./types";
 import { BeforeAfter, Figures, Verdict } from "./verdict";
 
@@ -28,8 +29,13 @@ function Warnings({ lines }: { lines: string[] }) {
   );
 }
 
+const TILES = 12; // examples that are shown at once
+const ROWS = 10; // lines of a table
+
 function Changed({ title, rows, n, set }: { title: string; rows: Shown[]; n: number; set: string }) {
   const kind = page.run?.kind ?? "none";
+  const [whole, setWhole] = useState(false);
+  const shown = whole ? rows : rows.slice(0, TILES);
   return (
     <div>
       <h3>
@@ -37,54 +43,75 @@ function Changed({ title, rows, n, set }: { title: string; rows: Shown[]; n: num
       </h3>
       {n === 0 && <p class="note">None.</p>}
       <ul class={`tiles same ${kind}`}>
-        {rows.map((row) => (
+        {shown.map((row) => (
           <li>
             <FailureTile of={row} set={set} />
           </li>
         ))}
       </ul>
-      {rows.length < n && <p class="note">{several(rows.length, "example")} of {count(n)} are shown; metrics.json lists all.</p>}
+      {shown.length < rows.length && (
+        <button type="button" onClick={() => setWhole(true)}>
+          Show {count(rows.length)}
+        </button>
+      )}
+      {shown.length === rows.length && rows.length < n && <p class="note">{several(rows.length, "example")} of {count(n)} are shown; metrics.json lists all.</p>}
     </div>
   );
 }
 
+function PartTable({ title, rows, harmed }: { title: string; rows: [string, Part][]; harmed: string[] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={title}>
+      <table>
+        <caption class="hidden">{title}</caption>
+        <thead>
+          <tr>
+            <th scope="col" />
+            {["n", "before", "after", "change (points)", "fixed", "broken", "p"].map((name) => (
+              <th scope="col" class="number">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([name, part]) => (
+            <tr>
+              <th scope="row">
+                {name || "no group"} {harmed.includes(name) && <span class="harmed">▼ fell beyond chance</span>}
+              </th>
+              <td class="number">{count(part.n)}</td>
+              <td class="number">{share(part.before)}</td>
+              <td class="number">{share(part.after)}</td>
+              <td class="number">{change(part.before, part.after)}</td>
+              <td class="number">{count(part.fixed)}</td>
+              <td class="number">{count(part.broken)}</td>
+              <td class="number">{probability(part.p_value)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What moved most first; where there are many, the others are folded away. */
 function Parts({ title, of, harmed }: { title: string; of: Record<string, Part>; harmed: string[] }) {
-  const rows = Object.entries(of);
-  if (rows.length < 2) return null;
+  const all = Object.entries(of);
+  if (all.length < 2) return null;
+  const many = all.length > ROWS + 2;
+  const moved = ([, part]: [string, Part]): number => part.fixed + part.broken;
+  const rows = many ? [...all].sort((a, b) => Number(harmed.includes(b[0])) - Number(harmed.includes(a[0])) || moved(b) - moved(a) || b[1].n - a[1].n) : all;
   return (
     <section>
       <h2>{title}</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label={title}>
-        <table>
-          <caption class="hidden">{title}</caption>
-          <thead>
-            <tr>
-              <th scope="col" />
-              {["n", "before", "after", "change (points)", "fixed", "broken", "p"].map((name) => (
-                <th scope="col" class="number">
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map(([name, part]) => (
-              <tr>
-                <th scope="row">
-                  {name || "no group"} {harmed.includes(name) && <span class="harmed">▼ fell beyond chance</span>}
-                </th>
-                <td class="number">{count(part.n)}</td>
-                <td class="number">{share(part.before)}</td>
-                <td class="number">{share(part.after)}</td>
-                <td class="number">{change(part.before, part.after)}</td>
-                <td class="number">{count(part.fixed)}</td>
-                <td class="number">{count(part.broken)}</td>
-                <td class="number">{probability(part.p_value)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <PartTable title={title} rows={many ? rows.slice(0, ROWS) : rows} harmed={harmed} />
+      {many && (
+        <details>
+          <summary>{count(rows.length - ROWS)} more, in which less has moved</summary>
+          <PartTable title={`${title}, the others`} rows={rows.slice(ROWS)} harmed={harmed} />
+        </details>
+      )}
     </section>
   );
 }
@@ -126,7 +153,7 @@ function Judgement({ of, onJudged }: { of: Repair; onJudged: (row: Repair) => vo
   );
 }
 
-function Exports({ number }: { number: number }) {
+function Exports({ number, patch }: { number: number; patch: boolean }) {
   const at = `export/repairs/${number}`;
   return (
     <section class="exports">
@@ -135,6 +162,11 @@ function Exports({ number }: { number: number }) {
         <a class="button" href={`${at}/weights`} download>
           Repaired weights
         </a>
+        {patch && (
+          <a class="button" href={`${at}/patch`} download>
+            Patch
+          </a>
+        )}
         <a class="button" href={`${at}/data`} download>
           Cleaned data
         </a>
@@ -150,6 +182,7 @@ function Exports({ number }: { number: number }) {
 }
 
 export function Result({ number }: { number: number }) {
+  usePage();
   const [result, setResult] = useState<Whole | null>(null);
   const [wrong, setWrong] = useState("");
   useEffect(() => {
@@ -157,6 +190,10 @@ export function Result({ number }: { number: number }) {
     setWrong("");
     get<Whole>(`api/repairs/${number}`).then(setResult, (error) => setWrong(told(error)));
   }, [number]);
+  const made = page.ended?.kind === "patch" && page.ended.repair === number ? page.ended.number : 0;
+  useEffect(() => {
+    if (made) get<Whole>(`api/repairs/${number}`).then(setResult, (error) => setWrong(told(error)));
+  }, [made]);
   if (wrong) return <p class="reason">{sentence(wrong)}</p>;
   if (!result) return <p class="note">Loading …</p>;
   const { metrics } = result;
@@ -170,7 +207,7 @@ export function Result({ number }: { number: number }) {
       <Figures of={result} />
       <Warnings lines={metrics.warnings} />
       <Judgement of={result} onJudged={(row) => setResult({ ...result, accepted: row.accepted, note: row.note, by: row.by })} />
-      <Exports number={number} />
+      <Exports number={number} patch={result.patch?.file ?? false} />
       <section>
         <h2>Before and after</h2>
         <BeforeAfter metrics={metrics} />
@@ -189,6 +226,7 @@ export function Result({ number }: { number: number }) {
           <Matrices confusion={metrics.confusion} />
         </section>
       )}
+      <PatchOf result={result} />
       <Parts title="By failure group" of={metrics.groups} harmed={[]} />
       <Parts title="By class" of={metrics.classes} harmed={metrics.harmed.map(String)} />
       {metrics.curve.length > 1 && (

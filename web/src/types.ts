@@ -162,7 +162,7 @@ export interface Wrong {
 
 export interface Job {
   number: number;
-  kind: "repair" | "curve";
+  kind: "repair" | "curve" | "patch";
   state: "running" | "done" | "failed" | "cancelled";
   started: string;
   ended: string | null;
@@ -239,7 +239,27 @@ export interface Repair {
   by: string;
 }
 
+export interface PatchLayer {
+  name: string;
+  kind: string;
+  rank: number | null;
+  weights: number;
+  changed: number;
+  moved: number;
+}
+
+export interface Patch {
+  path: string;
+  file: boolean; // whether it can be taken from here
+  bytes: number;
+  share: number | null;
+  why?: string;
+  judged: { verdict: string; overall: Accuracy };
+  layers: PatchLayer[];
+}
+
 export interface Result extends Repair {
+  patch: Patch | null;
   metrics: Metrics;
   fixed_rows: Shown[];
   broken_rows: Shown[];
