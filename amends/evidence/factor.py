@@ -92,7 +92,8 @@ class Factor:
     def tiles(self) -> Iterator[tuple[slice, Inputs, Tensor, Tensor]]:
         """Positions, inputs, targets and weights, batch by batch, in order."""
         first, last = self.span or (0, len(self))
-        bounds = [(start, min(start + self.batch, last)) for start in range(first, last, self.batch)]
+        batch = self.network.room.fits(self.batch)
+        bounds = [(start, min(start + batch, last)) for start in range(first, last, batch)]
         for (start, stop), (x, y) in zip(bounds, self.examples.batches(bounds, self.network.device), strict=True):
             at = slice(start, stop)
             w = self.weights[at].to(self.network.device, self.network.dtype)
@@ -105,9 +106,10 @@ class Factor:
             yield at, self.examples.y[at].to(self.network.device)
 
     def sum(self, f: Callable[[Factor], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Σ f(shard) over the shards, by name; a shard has the `tiles` of its span alone."""
-        bounds = spans(len(self), self.batch)
-        return added(len(bounds), lambda s: f(replace(self, span=bounds[s])))
+        """Σ f(shard) over the shards, by name; a shard has the `tiles` of its span alone. Shards stay what they are
+        where a batch does not fit into memory."""
+        bounds, room = spans(len(self), self.batch), self.network.room
+        return added(len(bounds), lambda s: room.halving(self.batch, lambda: f(replace(self, span=bounds[s]))))
 
     def rows(self, f: Callable[[slice, Inputs, Tensor], Tensor]) -> Tensor:
         """f(positions, x, y) of every example, in order; the batches do not matter."""
@@ -119,7 +121,7 @@ class Factor:
                 return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
             return found[0] if len(found) == 1 else torch.cat(found)
 
-        return rows(bounds, part)
+        return rows(bounds, lambda s: self.network.room.halving(self.batch, lambda: part(s)))
 
     def map(self, f: Callable[[Inputs, Tensor], Tensor]) -> Tensor:
         """f(x, y) of every example, in order; the batches do not matter."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
@@ -18,6 +18,7 @@ from amends.data.examples import Examples, Inputs, each
 from amends.errors import BadInput, first_line, kind_of
 from amends.evidence.lengths import by_length
 from amends.evidence.params import Params
+from amends.evidence.room import Room
 from amends.likelihoods import Likelihood, Tokens
 from amends.models import Opened
 
@@ -93,6 +94,7 @@ class Network:
     dtype: torch.dtype
     opened: Opened | None = None  # what the caller passed
     given: torch.dtype | None = None  # where that is another than `dtype`
+    room: Room = field(default_factory=Room)
 
     @classmethod
     def of(cls, model: nn.Module, likelihood: Likelihood, device: str | torch.device | None = None) -> Network:

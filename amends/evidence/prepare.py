@@ -19,6 +19,7 @@ from amends.distributed.group import alike, world
 from amends.errors import BadInput, OutOfMemory, first_line
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
+from amends.evidence.room import refused
 from amends.likelihoods import Categorical, as_likelihood
 from amends.models import module_of
 
@@ -157,7 +158,9 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
         try:
             with torch.inference_mode(False), torch.no_grad():
                 return function(*args, **kwargs)
-        except torch.OutOfMemoryError as e:
+        except RuntimeError as e:
+            if not refused(e):
+                raise
             raise OutOfMemory(
                 f"{function.__name__} ran out of memory ({first_line(e)}); give a smaller batch_size"
             ) from e

@@ -1,0 +1,47 @@
+"""How many examples fit into memory at once, learned as allocations are refused."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+R = TypeVar("R")
+SAID = ("out of memory", "DefaultCPUAllocator", "not enough memory")  # by a device, and by the CPU in two versions
+
+
+def refused(e: BaseException) -> bool:
+    """Whether an error says that memory was refused: a GPU's, or the RuntimeError of torch's allocator on the CPU."""
+    return isinstance(e, torch.OutOfMemoryError) or (isinstance(e, RuntimeError) and any(s in str(e) for s in SAID))
+
+
+@dataclass(eq=False)
+class Room:
+    """The largest batch that is tried; shared by all that is computed with one network."""
+
+    most: int | None = None
+
+    def fits(self, batch: int) -> int:
+        return batch if self.most is None else min(batch, self.most)
+
+    def halving(self, batch: int, work: Callable[[], R]) -> R:
+        """What `work` returns. Where memory is refused it is done again from its start with batches of half the size,
+        which the rest of the run keeps."""
+        while True:
+            size = self.fits(batch)
+            try:
+                return work()
+            except RuntimeError as e:
+                if size == 1 or not refused(e):
+                    raise
+            self.most = size // 2  # here the error is gone, and with it what its frames held
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            warnings.warn(
+                f"{size} examples at once do not fit into memory, so the run goes on with {self.most}; "
+                f"give batch_size={self.most} to begin with it",
+                stacklevel=2,
+            )
