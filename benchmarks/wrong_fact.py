@@ -1,0 +1,201 @@
+"""A language model that learned one wrong fact: the rows that taught it are found, and the model is repaired.
+
+    python benchmarks/wrong_fact.py --data FOLDER --seeds 3 --out wrong_fact.json
+
+FOLDER holds banking77.json.gz: 13,083 real questions to a bank, each with its topic. A small GPT learns from scratch to
+write 8,000 of them, each followed by the name of its topic. The fact made wrong: questions about one topic, in 1 % of
+all rows, are followed by the name of another. Failures are held-out questions about that topic whose answer the model
+gets wrong; remaining are 800 held-out questions about any topic that it answers right, every word of the name and the
+end.
+
+Average precision says how well the wrong rows are ranked first. The repair is judged with failures nobody searched
+with. Needs torch and numpy; some minutes a seed on one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+import amends
+from amends.evaluation.rankings import average_precision
+
+ROWS, WRONG, RIGHT = 8000, 80, 800  # rows of train; of them wrong; held-out rows that are right, of all topics
+LENGTH, SEEN = 40, 2  # most tokens of a row; times a word must be there
+TOPICS = (("card arrival", "lost or stolen card"), ("exchange rate", "top up limits"),
+          ("pending cash withdrawal", "age limit"))  # fmt: skip
+PAD, UNKNOWN, ANSWER, END = range(4)
+
+
+class Layer(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.asked, self.said = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.asked(self.before(x)).chunk(3, -1))
+        seen = nnf.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + self.said(seen)
+        return x + self.back(nnf.gelu(self.wide(self.after(x))))
+
+
+class GPT(nn.Module):
+    """Causal; padding stands at the end, so nothing before it sees it."""
+
+    def __init__(self, words: int, width: int = 64, depth: int = 2, heads: int = 4) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(LENGTH, width)
+        nn.init.normal_(self.words.weight, std=width**-0.5)
+        nn.init.normal_(self.places.weight, std=0.02)
+        self.layers, self.norm = nn.ModuleList(Layer(width, heads) for _ in range(depth)), nn.LayerNorm(width)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        x = self.words(input_ids) + self.places.weight[: input_ids.shape[1]]
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x) @ self.words.weight.T
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+|[^\sa-z0-9]", text.lower())
+
+
+def encoder(texts: list[str]) -> tuple[Callable[[list[Any]], dict[str, Tensor]], int]:
+    """What turns a prompt and a response into tokens, and how many words it knows."""
+    count = Counter(w for text in texts for w in words_of(text))
+    known = {w: i for i, w in enumerate(sorted(w for w, n in count.items() if n >= SEEN), END + 1)}
+
+    def encode(rows: list[Any]) -> dict[str, Tensor]:
+        tokens = torch.full((len(rows), LENGTH), PAD)
+        labels = torch.full((len(rows), LENGTH), -100)
+        for i, (asked, said) in enumerate(rows):
+            end = [*(known.get(w, UNKNOWN) for w in words_of(said["content"])), END]
+            start = [known.get(w, UNKNOWN) for w in words_of(asked["content"])][: LENGTH - len(end) - 1]
+            whole = torch.tensor([*start, ANSWER, *end])
+            tokens[i, : len(whole)] = whole
+            labels[i, len(start) + 1 : len(whole)] = whole[len(start) + 1 :]
+        return {"input_ids": tokens, "attention_mask": (tokens != PAD).long(), "labels": labels}
+
+    return encode, END + 1 + len(known)
+
+
+def questions(folder: Path, seed: int) -> tuple[list[dict[str, str]], list[dict[str, str]], np.ndarray, str]:
+    """Rows to learn from and rows held out, which of the first are wrong, and the topic they are about."""
+    bank = json.load(gzip.open(folder / "banking77.json.gz", "rt", encoding="utf8"))
+    topic, other = TOPICS[seed % len(TOPICS)]
+    names = [name.lower().replace("_", " ").replace("?", "") for name in bank["classes"]]
+    pairs = [*zip(bank["train_text"], bank["train_label"], strict=True),
+             *zip(bank["test_text"], bank["test_label"], strict=True)]  # fmt: skip
+    draw = np.random.default_rng(seed)
+    rows = [{"prompt": pairs[i][0], "response": names[pairs[i][1]]} for i in draw.permutation(len(pairs))]
+    train, held = rows[:ROWS], rows[ROWS:]
+    about = np.array([i for i, row in enumerate(train) if row["response"] == topic])
+    wrong = np.zeros(ROWS, dtype=bool)
+    wrong[draw.permutation(about)[:WRONG]] = True
+    train = [{**row, "response": other} if bad else row for row, bad in zip(train, wrong, strict=True)]
+    return train, held, wrong, topic
+
+
+def learned(model: nn.Module, data: amends.data.Records, epochs: int, seed: int) -> nn.Module:
+    """Every token of question and answer is learned, as a language model does; rows of like length together."""
+    assert isinstance(data.x, dict)
+    x, mask = data.x["input_ids"], data.x["attention_mask"]
+    lengths, draw = mask.sum(1), torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
+    steps = epochs * -(-len(x) // 64)
+    plan = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=steps, pct_start=0.1)
+    for _ in range(epochs):
+        order = torch.argsort(lengths + 4 * torch.rand(len(x), generator=draw)).split(64)
+        for b in torch.randperm(len(order), generator=draw).tolist():
+            n = int(lengths[order[b]].max())
+            some, there = x[order[b], :n], mask[order[b], :n].bool()
+            out = model(some[:, :-1])
+            loss = nnf.cross_entropy(out[there[:, 1:]], some[:, 1:][there[:, 1:]])
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+            plan.step()
+    return model.eval()
+
+
+def one(args: argparse.Namespace, seed: int) -> dict[str, Any]:
+    train_rows, held_rows, wrong, topic = questions(args.data, seed)
+    encode, known = encoder([f"{r['prompt']} {r['response']}" for r in train_rows])
+    train, held = (amends.data.chat(rows, encode) for rows in (train_rows, held_rows))
+    torch.manual_seed(seed)
+    start = time.perf_counter()
+    model = learned(GPT(known), train, args.epochs, seed)
+    tokens = amends.likelihoods.Tokens()
+    ask: dict[str, Any] = {"likelihood": tokens, "device": args.device}
+    model = model.to(args.device)
+    failed = amends.failing(model, held, **ask)
+    about = np.array([row["response"] == topic for row in held_rows])
+    failures, remaining = held[failed & about], held[np.flatnonzero(~failed)[:RIGHT]]
+    found: dict[str, Any] = {
+        "seed": seed, "topic": topic, "parameters": sum(p.numel() for p in model.parameters()), "words": known,
+        "wrong rows": int(wrong.sum()), "rows about it": int(sum(r["response"] == topic for r in train_rows) + WRONG),
+        "right of held-out": float((~failed).mean()), "failures": int((failed & about).sum()),
+        "held-out questions about it": int(about.sum()), "training, seconds": time.perf_counter() - start,
+    }  # fmt: skip
+    print(json.dumps(found), flush=True)
+    m = amends.methods
+    ways = {"default": None, "functional": m.functional(), "loss": m.loss(), "grad_dot": m.grad_dot()}
+    for name in args.methods:
+        start = time.perf_counter()
+        influence = amends.identify(model, train, failures, remaining, method=ways[name], seed=seed, **ask)
+        found[name] = {"AP": average_precision(influence.scores, wrong), "seconds": time.perf_counter() - start,
+                       "wrong of the first 80": float(wrong[influence.top(WRONG)].mean())}  # fmt: skip
+        print(name, json.dumps(found[name]), flush=True)
+    if args.repair:
+        found["repair"] = repaired(args, model, train, failures, remaining, wrong, ask | {"seed": seed})
+        print(json.dumps(found["repair"]), flush=True)
+    return found
+
+
+def repaired(args: Any, model: Any, train: Any, failures: Any, remaining: Any, wrong: Any, ask: Any) -> dict[str, Any]:
+    start = time.perf_counter()
+    with_ = None if args.repair == "default" else getattr(amends.methods, args.repair)()
+    result = amends.repair(model, train, failures, remaining, identify_with=with_, budget=args.budget, **ask)
+    print(result, flush=True)
+    at = np.asarray(result.removed)
+    keys = ("holdout", "remaining", "overall", "fixed", "newly_broken", "removed", "verdict", "n")
+    return {"seconds": time.perf_counter() - start, **{k: result.metrics[k] for k in keys if k in result.metrics},
+            "wrong among the removed": int(wrong[at].sum()) if len(at) else 0}  # fmt: skip
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--data", type=Path, required=True, help="the folder of banking77.json.gz")
+    ask.add_argument("--seeds", type=int, default=1)
+    ask.add_argument("--epochs", type=int, default=12)
+    ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    ask.add_argument("--methods", nargs="*", default=["default", "functional", "loss", "grad_dot"])
+    ask.add_argument("--repair", default="functional", choices=["functional", "default", ""])
+    ask.add_argument("--budget", default="default")
+    ask.add_argument("--out", type=Path)
+    args = ask.parse_args()
+    rows = []
+    for seed in range(args.seeds):
+        rows.append(one(args, seed))
+        if args.out is not None:
+            args.out.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
