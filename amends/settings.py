@@ -47,14 +47,16 @@ class Training:
     rate: float = 2e-3  # of Adam, falling to zero
     epochs: float = 5.0  # passes over D, unless that is more than `seen` examples
     seen: int = 2**16
+    steps: int = 0  # at least; a small D has few in a pass
     batch: int = 64
     large_batch: int = 256  # where D has `many` examples
     many: int = 20_000
 
     def size(self, examples: int) -> tuple[float, int]:
         """Passes and batches where D has so many."""
+        batch = self.batch if examples < self.many else self.large_batch
         epochs = min(self.epochs, max(1.0, self.seen / max(1, examples)))
-        return epochs, self.batch if examples < self.many else self.large_batch
+        return max(epochs, self.steps * batch / max(1, examples)), batch
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,11 @@ class Identifying:
 
 @dataclass(frozen=True)
 class Forgetting(Training):
-    """How causes are forgotten: training on with what is kept, perhaps after Newton removal."""
+    """How causes are forgotten: training on with what is kept."""
 
-    dampings: tuple[float, ...] = (1.0, 10.0)  # of Newton removal, relative to the mean of the curvature
-    newton: tuple[float, ...] = tuple(2.0**k for k in range(-4, 1))  # its steps on the way to a whole one
+    epochs: float = 4.0
+    steps: int = 128
     rates: tuple[float, ...] = (2e-4,)  # other rates to choose from, should the usual one go too far
-    curved: int = 500  # examples of D that the curvature of Newton removal is measured on
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,8 @@ class Curve:
     shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)  # of D
     patience: int = 2  # sizes in a row that are no better before larger ones are given up
     chosen_at: int = 2  # the place among the sizes of the one with which the way to forget is chosen
-    short: float = 0.4  # how long the fits are that only choose, as a share of those that judge
-    refits: int = 3  # of what judges: the repair and its controls
+    short: float = 0.25  # how long the fits are that only choose, as a share of those that judge
+    refits: int = 2  # of what judges: the repair and its controls
     refits_of_all: bool = False  # whether every size is fitted as often, with a random control of its own
 
 
@@ -129,7 +130,6 @@ class Learning:
     failure: float = 2.0  # what a failure counts when learned; an example of D, whose label nobody checked, counts 1
     right: float = 4.0  # what a right example counts
     most: float = 2.0  # right examples learned with the failures at most, as a multiple of D
-    sizes: int = 3  # the chosen size and those below it that are tried
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,9 @@ class Settings:
         edits = replace(edits, steps=edits.steps // 2, steps_held=min(edits.steps_held, Edits.steps_held))
         return Settings(
             replace(self.identifying, edits=edits, teaching=replace(self.identifying.teaching, rate=1e-4)),
-            replace(self.forgetting, rate=1e-3, dampings=(), rates=(1e-4, 3e-5)),
+            replace(self.forgetting, rate=1e-3, rates=(1e-4, 3e-5)),
             replace(self.curve, refits=1, refits_of_all=False),
-            replace(self.learning, sizes=min(2, self.learning.sizes)),
+            self.learning,
         )
 
     def left_out(self) -> str:
@@ -164,7 +164,7 @@ class Settings:
         usual, here = DEFAULT, self
         members = [name for name in usual.identifying.edits.members if name not in here.identifying.edits.members]
         sizes = len(usual.curve.shares), len(here.curve.shares)
-        ways, refits = usual.forgetting.dampings and not here.forgetting.dampings, here.curve.refits
+        ways, refits = usual.forgetting.rates and not here.forgetting.rates, here.curve.refits
         said = [
             f"the search has no {' and no '.join(members)}" if members else "",
             f"{sizes[1]} numbers to remove are tried at most, not {sizes[0]}" if sizes[1] < sizes[0] else "",
@@ -182,9 +182,8 @@ _BUDGETS = {
             Edits(members=("linear", "learned loss"), without_right=("linear", "kfac_ewc"), steps=20),
             Trials(shown=100, held=100, judges=1000, sample=5000),
         ),
-        Forgetting(epochs=3.0, dampings=(), rates=()),
+        Forgetting(epochs=3.0, rates=()),
         Curve(shares=(0.05, 0.1, 0.2), refits=1),
-        Learning(sizes=1),
     ),
     "thorough": Settings(
         Identifying(
@@ -196,7 +195,7 @@ _BUDGETS = {
             ),
             Trials(shown=2000, held=1000, sample=10**9, whole=True),
         ),
-        forgetting=Forgetting(rate=1e-3, epochs=10.0, rates=(), curved=4000),
+        forgetting=Forgetting(rate=1e-3, epochs=10.0, rates=(1e-4,)),
         curve=Curve(short=1.0, refits=3, refits_of_all=True),
     ),
 }

@@ -1,48 +1,61 @@
 """What `amends.repair` hands back, beside training on with nothing removed and without the wrong labels.
 
-    python benchmarks/repairs.py --data DIR --settings "Fashion, weak" Clean --seeds 5 --jobs 2
+    python benchmarks/repairs.py --data DIR --settings "Fashion, weak" Clean --seeds 5 --jobs 2 --out rows.csv
 
 DIR as in quality.py. Accuracies are overall, failures and right examples as they occurred: before, after the repair,
 trained on with nothing removed (the control of the repair), and trained on without the wrong labels. Those of a repair
-are on the half of both that it did not search with. Runs on torch and numpy alone, one thread each.
+are on the half of both that it did not search with. AP is that of the search, beside that of the loss. Rows that are in
+the file already are not made again. Runs on torch and numpy alone, one thread each.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import price
 import torch
-from settings import SETTINGS, Data
+from settings import SETTINGS
+from torch.nn import functional as nnf
 from worlds import outputs
 
 import amends
 from amends.evaluation.rankings import average_precision
 
-FIGURES = ("precision", "before", "nothing", "without_wrong", "repaired")
+FIGURES = ("loss", "precision", "before", "nothing", "without_wrong", "repaired")
 
 
 class Row(NamedTuple):
     """One repair."""
 
+    setting: str
+    seed: int
+    loss: float
     precision: float
     before: float
     nothing: float
     without_wrong: float
     repaired: float
     removed: int
+    wrong: int  # of those removed
     verdict: str
 
 
-def one(todo: tuple[str, str, int]) -> Row:
-    folder, setting, seed = todo
+def one(todo: tuple[str, str, int, float]) -> Row | None:
+    """None where it is too late to begin."""
+    folder, setting, seed, until = todo
+    if time.time() > until:
+        return None
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    world = SETTINGS[setting](Data(folder), seed, "cpu")
+    world, _ = price.trained(folder, setting, seed, "cpu")
     failures, right = (
         tuple(torch.cat(part) for part in zip(*(world.sets[name] for name in names), strict=True))
         for names in (("query", "holdout"), ("guard", "remaining"))
@@ -50,18 +63,48 @@ def one(todo: tuple[str, str, int]) -> Row:
     result = amends.repair(world.net, world.train, failures, right, seed=seed)
     control = next(row for row in result.metrics["curve"] if row["by"] == "nothing")
     share, wrong = len(failures[1]) / (len(failures[1]) + len(right[1])), world.wrong
-    clean = amends.treat(world.net, world.train, wrong, seed=seed) if wrong.any() else None
+    clean, nan = (amends.treat(world.net, world.train, wrong, seed=seed) if wrong.any() else None), float("nan")
     with torch.no_grad():
+        loss = nnf.cross_entropy(outputs(world.net, world.train[0]), world.train[1], reduction="none").numpy()
         of = [float((outputs(clean, x).argmax(1) == y).double().mean()) for x, y in (failures, right)] if clean else []
     return Row(
-        average_precision(result.influence.scores, wrong) if wrong.any() else float("nan"),
+        setting,
+        seed,
+        average_precision(loss, wrong) if of else nan,
+        average_precision(result.influence.scores, wrong) if of else nan,
         result.metrics["overall"]["before"],
         share * control["holdout"] + (1 - share) * control["remaining"],
-        share * of[0] + (1 - share) * of[1] if of else float("nan"),
+        share * of[0] + (1 - share) * of[1] if of else nan,
         result.metrics["overall"]["after"],
         result.metrics["removed"],
+        int(wrong[result.removed].sum()),
         result.verdict,
     )
+
+
+def kept(path: Path) -> list[Row]:
+    """The rows of a file."""
+    if not path.exists():
+        return []
+    kinds = {name: {"str": str, "int": int, "float": float}[kind] for name, kind in Row.__annotations__.items()}
+    with path.open(encoding="utf8", newline="") as f:
+        return [Row(**{name: kinds[name](value) for name, value in row.items()}) for row in csv.DictReader(f)]
+
+
+def write(path: Path, rows: list[Row]) -> None:
+    with path.open("w", encoding="utf8", newline="") as f:
+        csv.writer(f, lineterminator="\n").writerows([Row._fields, *sorted(rows)])
+
+
+def table(rows: list[Row]) -> str:
+    lines = ["| setting | AP of the loss | AP | before | nothing removed | wrong labels removed | repaired | refused |",
+             "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    for setting in dict.fromkeys(row.setting for row in rows):
+        mine = [row for row in rows if row.setting == setting]
+        columns = [[getattr(row, name) for row in mine] for name in FIGURES]
+        figures = " | ".join("" if np.isnan(c).any() else f"{np.mean(c):.3f} ± {np.std(c):.3f}" for c in columns)
+        lines.append(f"| {setting} | {figures} | {sum(r.verdict == 'not repaired' for r in mine)} of {len(mine)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -70,17 +113,20 @@ def main() -> None:
     ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
     ask.add_argument("--seeds", type=int, default=5)
     ask.add_argument("--jobs", type=int, default=2, help="repairs at once")
+    ask.add_argument("--seconds", type=float, default=1e9, help="after which no repair is begun")
+    ask.add_argument("--out", type=Path, help="a file for the rows; a second run goes on")
     args = ask.parse_args()
-    todo = [(args.data, setting, seed) for setting in args.settings for seed in range(args.seeds)]
+    rows = [] if args.out is None else kept(args.out)
+    there, until = {row[:2] for row in rows}, time.time() + args.seconds
+    todo = [(args.data, setting, seed, until) for setting in args.settings for seed in range(args.seeds)
+            if (setting, seed) not in there]  # fmt: skip
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-        rows = list(pool.map(one, todo))
-    print("| setting | AP | before | nothing removed | wrong labels removed | repaired | refused |")
-    print("|---|---|---|---|---|---|---|")
-    for setting in args.settings:
-        mine = [row for (_, name, _), row in zip(todo, rows, strict=True) if name == setting]
-        columns = [[getattr(row, name) for row in mine] for name in FIGURES]
-        figures = " | ".join(f"{np.mean(column):.3f} ± {np.std(column):.3f}" for column in columns)
-        print(f"| {setting} | {figures} | {sum(row.verdict == 'not repaired' for row in mine)} of {len(mine)} |")
+        for made in as_completed([pool.submit(one, what) for what in todo]):
+            if (row := made.result()) is not None:
+                rows.append(row)
+                if args.out is not None:
+                    write(args.out, rows)
+    print(table(sorted(rows, key=lambda row: (list(SETTINGS).index(row.setting), row.seed))))
 
 
 if __name__ == "__main__":

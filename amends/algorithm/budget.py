@@ -98,7 +98,7 @@ class Fits(NamedTuple):
 def fitting(settings: Settings, others: int, asked: bool, learn: bool, short: float | None = None) -> list[Fits]:
     """What treating does; `others` is how many ways to forget are tried beside the usual one, `short` how long the fits
     are that only choose. A fit made while a way is chosen is not made again."""
-    curve, learning = settings.curve, settings.learning
+    curve = settings.curve
     sizes, known = 1 if asked else len(curve.shares), 1 if others else 0
     short = curve.short if short is None else short
     each, again = (curve.refits, 0) if curve.refits_of_all else (1, 2)
@@ -108,8 +108,7 @@ def fitting(settings: Settings, others: int, asked: bool, learn: bool, short: fl
         Fits("trying how many to remove", sizes * each - known, short),
         Fits("fitting what was chosen, and its controls", again * (curve.refits - (1 if short == 1 else 0))),
         Fits("control: as many removed at random", curve.refits * (sizes if curve.refits_of_all else 1)),
-        Fits("learning from the failures as well", 2 * (1 + learning.sizes) if learn else 0, short, True),
-        Fits("learning from the failures as well", curve.refits + 1 if learn else 0, learns=True),
+        Fits("learning from the failures as well", curve.refits if learn else 0, learns=True),
     ]
 
 

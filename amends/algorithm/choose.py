@@ -14,7 +14,6 @@ from amends.algorithm.curve import (
     CAUSES,
     LEARNED,
     NOTHING,
-    NOTHING_LEARNED,
     RANDOM,
     Curve,
     CurvePoint,
@@ -27,9 +26,8 @@ from amends.algorithm.curve import (
 from amends.algorithm.identify import Influence
 from amends.algorithm.objective import Objective
 from amends.algorithm.treat import Fitted, again, at_once, shortened, treated
-from amends.data.splits import halves, some
+from amends.data.splits import some
 from amends.errors import AmendsError, BadInput
-from amends.evaluation.predictions import groups
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.evidence.targets import alike
@@ -103,7 +101,7 @@ class Chooser:
             plain, (best, known) = replace(self, alternatives=()), self._best(asked)
             made = replace(plain, method=best, known=known)(asked)
             return made if best is self.method or made.final is not None else plain(asked)
-        points, chosen, rule, like_it = self._sizes(asked)
+        points, chosen, rule = self._sizes(asked)
         tried = any(p.by == CAUSES for p in points)
         if chosen is None:
             return Choice(points, rule.limits, tried, any(rule.safe(p) for p in points if p.by == CAUSES))
@@ -113,23 +111,19 @@ class Chooser:
         if self.learning is False or not alike(self.influence.train, self.influence.failures):
             return made
         self.progress.say("learning from the failures as well")
-        size = self._size_to_learn_with(like_it, points, rule)
-        if size is None:
-            return made
         learner = self._curve(self.method._replace(learn=True), taught=self._taught(self.influence.failures))
-        learned = learner.at(LEARNED, self.order[:size])
+        learned = learner.at(LEARNED, self.order[: chosen.removed])
         if not self.learning and not rule.safe(learned):
             return made
-        points += [learned, replace(learner, refits=1).at(NOTHING_LEARNED, self.order[:0])]
-        final = len(points) - 2
+        points.append(learned)
+        final = len(points) - 1
         if self.learning:
             return replace(made, final=final)
         return replace(made, final=final, against=(*made.against, (final, at)), forgetting=made)
 
-    def _sizes(self, asked: int | None) -> tuple[list[CurvePoint], CurvePoint | None, Rule, CurvePoint]:
+    def _sizes(self, asked: int | None) -> tuple[list[CurvePoint], CurvePoint | None, Rule]:
         """Points of the curve: nothing removed, sizes tried with short fits, and whole fits of what judges: the size
-        that was chosen, the same number at random, and nothing. The chosen one too as it was when it was chosen, to
-        compare other short fits with."""
+        that was chosen, the same number at random, and nothing."""
         settings, say = self.settings.curve, self.progress.say
         whole, as_long = self._curve(self.method), self.short is self.method
         short = replace(self._curve(self.short), known=self.known, refits=whole.refits if settings.refits_of_all else 1)
@@ -143,7 +137,7 @@ class Chooser:
         else:
             chosen = short.at(CAUSES, self.order[:asked])
             points.append(chosen)
-        like_it = one = chosen or points[-1]
+        one = chosen or points[-1]
         if not (as_long and short.refits == whole.refits):
             say("fitting what was chosen, and its controls")
             again = {
@@ -154,53 +148,18 @@ class Chooser:
             rule, one = self._rule(points[0]), again.get(id(one), one)
         say("control: as many removed at random")
         points += [whole.random(p.removed) for p in points[1:] if p is one or settings.refits_of_all]
-        return points, chosen, rule, like_it
+        return points, chosen, rule
 
     @cached_property
     def short(self) -> Method:
         """The method as it is where a fit only chooses."""
         return shortened(self.method, self.settings.curve.short)
 
-    def _taught(self, failures: Factor, right_ones: Factor | None = None) -> Factor:
-        """What is learned, as heavy as it should be; with all right examples unless told which."""
-        learning = self.settings.learning
-        right_ones = self.right_ones if right_ones is None else right_ones
+    def _taught(self, failures: Factor) -> Factor:
+        """What is learned, as heavy as it should be."""
+        learning, right_ones = self.settings.learning, self.right_ones
         heavy = learning.failure * failures
         return heavy if right_ones is None else heavy + learning.right * right_ones
-
-    def _size_to_learn_with(self, chosen: CurvePoint, points: list[CurvePoint], rule: Rule) -> int | None:
-        """The chosen size or one below it, whichever is worth most where each half of query and guard was not learned
-        from; None where only forgetting is worth more by a standard error, or where learning makes forgetting
-        needless: with nothing forgotten it is worth as much."""
-        if not self.settings.learning.sizes:
-            return chosen.removed
-        sizes = sorted({p.removed for p in points if p.by == CAUSES and p.removed <= chosen.removed})
-        sizes = sizes[-self.settings.learning.sizes :]
-        nothing, *tried = (self._learned_by_halves(self.order[:k]) for k in (0, *sizes))
-        guards = 0 if self.guard is None else len(self.guard)
-        error = self.objective.error((chosen.query, len(self.influence.failures)), (chosen.guard, guards))
-        good = [
-            p for p in tried
-            if rule.safe(p) and rule.worth(p) > rule.worth(nothing)
-            and (self.learning or rule.worth(p) > rule.worth(chosen) - error)
-        ]  # fmt: skip
-        if good:
-            return max(good, key=rule.worth).removed
-        return chosen.removed if self.learning else None
-
-    def _learned_by_halves(self, causes: np.ndarray) -> CurvePoint:
-        """Learning from half of query and guard, as heavy as the whole, looking at the other; and the other
-        way round."""
-        query, right_ones, method = self.influence.failures, self.right_ones, self.short._replace(learn=True)
-        beside = [(None, self.guard)] * 2
-        if right_ones is not None:
-            beside = [(right_ones[a], right_ones[b]) for a, b in halves(groups(right_ones), self.seed)]
-        fits = []
-        for (shown, unseen), (held, judging) in zip(halves(groups(query), self.seed), beside, strict=True):
-            theta = self._treated(causes, method, 2.0 * self._taught(query[shown], held))
-            fits.append(replace(self._curve(method), query=query[unseen], guard=judging).seen(theta))
-        both = CurvePoint(LEARNED, len(causes), tuple(fits))  # neither would be handed back: only the mean counts
-        return replace(both, fits=(replace(fits[0], query=both.query, guard=both.guard, kept=both.kept),))
 
     @cached_property
     def right_ones(self) -> Factor | None:

@@ -17,7 +17,7 @@ from amends.evidence.factor import Factor
 from amends.evidence.params import Params, count
 
 CAUSES, RANDOM, NOTHING = "causes", "random", "nothing"
-LEARNED, NOTHING_LEARNED = "causes, failures learned", "nothing, failures learned"
+LEARNED = "causes, failures learned"
 ROUNDING = 1e-9  # a share exactly at its floor is not below it
 PARKED = 5_000_000  # parameters from which a fit waits in main memory
 

@@ -50,9 +50,8 @@ def corrected(method: Method, labels: Mapping[int, Tensor], train: Factor) -> Me
         raise BadInput(
             "relabel asks for the model's own labels, and the causes have new ones; new_label; drop one of the two"
         )
-    first = None if method.first is None else corrected(method.first, labels, train)
     by_id = {int(train.ids[at]): label for at, label in labels.items()}
-    return method._replace(editor=Corrected(method.editor, by_id), first=first)
+    return method._replace(editor=Corrected(method.editor, by_id))
 
 
 def relabelled(editor: Any, train: Factor, gone: np.ndarray, after: Params) -> dict[int, Any]:

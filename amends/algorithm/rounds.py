@@ -12,7 +12,6 @@ from amends.algorithm.choose import Chooser
 from amends.algorithm.curve import (
     LEARNED,
     NOTHING,
-    NOTHING_LEARNED,
     RANDOM,
     CurvePoint,
     Limits,
@@ -163,7 +162,6 @@ class Plan:
                 choice, ended = choice.forgetting, replace(forgot, reason=why)
         final = ended.final
         learned = final is not None and (self.method.learn or final.by == LEARNED)
-        controls = (NOTHING, RANDOM, NOTHING_LEARNED) if learned else (NOTHING, RANDOM)
         return Round(
             search=search,
             points=points,
@@ -174,7 +172,7 @@ class Plan:
             reason=ended.reason,
             p_value=ended.p_value,
             learned=learned,
-            controls={p.by: p.row() for p in points if p.by in controls and p.removed in choice.controls},
+            controls={p.by: p.row() for p in points if p.by in (NOTHING, RANDOM) and p.removed in choice.controls},
             fixed=(0 if final is None else ended.outcome.judging.fixed, len(sets.judging)),
             offer=judged.offer(ended),
             outcome=ended.outcome,

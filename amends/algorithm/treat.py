@@ -47,14 +47,9 @@ def shortened(method: Method, share: float) -> Method:
     """The same treatment in fewer passes over D; the very same where it does not count them."""
     editor = method.editor
     climb = getattr(editor, "climb", None)
-    if not isinstance(editor, Mode) or not isinstance(climb, Adam):
+    if share == 1 or not isinstance(editor, Mode) or not isinstance(climb, Adam):
         return method
-    epochs = min(climb.epochs, max(1.0, share * climb.epochs))
-    return (
-        method
-        if epochs == climb.epochs
-        else method._replace(editor=replace(editor, climb=replace(climb, epochs=epochs)))
-    )
+    return method._replace(editor=replace(editor, climb=replace(climb, epochs=share * climb.epochs)))
 
 
 def _reseeded(part: Any, number: int) -> Any:
@@ -131,11 +126,8 @@ def treated(
     method: Method,
     progress: Progress,
     keep: tuple[Factor, ...] = (),
-    floor: float = FLOOR,
 ) -> Posterior:
-    """`treat`, once model and data have been made into evidence.
-
-    What comes `first` may cost half of what the guard lets go: the other half is for what follows."""
+    """`treat`, once model and data have been made into evidence."""
     if not isinstance(method, Method):
         raise BadInput(f"method is {method!r}; it does not treat; pass one that does, such as amends.methods.newton()")
     if len(causes) == len(train):
@@ -146,13 +138,10 @@ def treated(
     learned = failures if method.learn else None
     counter = progress.counter(f"forgetting {len(causes)}")
     q = method.remember(train, remaining)
-    if method.first is not None:
-        first = treated(train, causes, failures, remaining, method.first, Progress(), keep, floor=floor / 2)
-        q = q.moved(first.mean, forgotten[:0])
     watch = None
     if open_ended(method.editor, q, -forgotten):
         kept = [remaining] if remaining is not None and len(remaining) else [train + (-forgotten)]
-        watch = _watch(method, q, failures, [*kept, *keep], floor)
+        watch = _watch(method, q, failures, [*kept, *keep])
     editor = method.editor
     after = treatment(q, editor, forgotten, watch, learned, counter, method.patience)
     for _ in range(FINER_TRIES):
@@ -166,10 +155,10 @@ def treated(
     return after
 
 
-def _watch(method: Method, q: Posterior, failures: Factor | None, kept: list[Factor], floor: float) -> Watch:
+def _watch(method: Method, q: Posterior, failures: Factor | None, kept: list[Factor]) -> Watch:
     """Where a deletion ends: within the guard as most failures are right, or as printed, on a share of them."""
     if method.guarded:
-        return Guard.since(q, kept, floor, Right(failures) if failures is not None and len(failures) else None)
+        return Guard.since(q, kept, FLOOR, Right(failures) if failures is not None and len(failures) else None)
     if failures is None:
         raise BadInput("the method stops on a share of the failures; there are none; pass failures")
     return held_out(failures, method.hold)[1]

@@ -148,9 +148,7 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
         row = metrics[name]
         console.print(f"  {name:<12}  accuracy {row['before']:.3f} → {row['after']:.3f}, {over(name, row['n'])}")
     if metrics["learned"]:
-        alone = metrics["controls"].get("nothing, failures learned")
-        beside = f"; that alone, with nothing removed, has {share_of(alone['holdout'])} on holdout" if alone else ""
-        console.print(f"  learned       also from the query failures and from right examples{beside}")
+        console.print("  learned       also from the query failures and from right examples")
         console.print("                do not test the repaired model on these; failures.csv marks the failures")
     if metrics["offer"]:
         console.print(f"  offer         {metrics['offer']}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -37,9 +37,8 @@ class Method(NamedTuple):
     improved there for `patience` steps. To identify: `mass` is what all of the failures weigh together,
     in sizes of D (None: each as one example); `score` is what each example lost between the two
     posteriors; `weigh` turns that and the example's loss (how far log p(z|θ̂) is below the best it could
-    be) into its score. To treat: `forget` deletes the causes, `learn` inserts the failures; `first` is a
-    treatment made before this one, which goes on from where that ended. Where a deletion ends is decided
-    by what it costs and fixes, or, unless `guarded`, by the failures in `hold` alone.
+    be) into its score. To treat: `forget` deletes the causes, `learn` inserts the failures. Where a
+    deletion ends is decided by what it costs and fixes, or, unless `guarded`, by the failures in `hold` alone.
     """
 
     remember: Remember
@@ -50,7 +49,6 @@ class Method(NamedTuple):
     forget: bool = True
     score: Score = first_order
     mass: float | None = None
-    first: Any = None  # another Method: a named tuple cannot name itself
     patience: int = PATIENCE
     guarded: bool = True
 

@@ -15,7 +15,6 @@ LINES = {
     "random": ("control", "square", "control: as many removed at random"),
     "nothing": ("nothing", "", "control: nothing removed"),
     "causes, failures learned": ("causes", "diamond", "causes removed, failures learned from"),
-    "nothing, failures learned": ("nothing", "open diamond", "control: nothing removed, failures learned from"),
 }
 
 
@@ -86,8 +85,8 @@ def curve(rows: Sequence[dict[str, Any]], name: str, title: str, chosen: int | N
         if by[kind]:
             parts += [_band(points, name, x, y, LINES[kind][0]), _line(points, name, x, y, LINES[kind][0])]
             parts += [marker(LINES[kind][1], x(r["removed"]), y(r[name]), LINES[kind][0]) for r in by[kind]]
-    for kind in ("causes, failures learned", "nothing, failures learned"):
-        parts += [marker(LINES[kind][1], x(r["removed"]), y(r[name]), LINES[kind][0]) for r in by[kind]]
+    learned = "causes, failures learned"
+    parts += [marker(LINES[learned][1], x(r["removed"]), y(r[name]), LINES[learned][0]) for r in by[learned]]
     if chosen:
         parts.append(tag("line", x1=x(chosen), x2=x(chosen), y1=TOP, y2=HIGH - BOTTOM, class_="chosen"))
         said = f"chosen: {count(chosen)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once, Part
-from amends.editors import LBFGS, Mode, Step
+from amends.editors import LBFGS, Mode
 from amends.methods.base import Method
 from amends.methods.library.fine_tune import fine_tune, training
 from amends.methods.library.functional import functional
@@ -51,16 +51,9 @@ class Default:
         return _tuned(settings, settings.rate, seed, examples)
 
     def otherwise(self, seed: int = 0, examples: int = 0, large: bool = False) -> tuple[Method, ...]:
-        """What a repair chooses from beside that: Newton removal first, as far as the guard allows, which
-        undoes what was memorised; for a large model, smaller steps."""
+        """What a repair chooses from beside that: smaller steps."""
         settings = self.settings_for(large).forgetting
-        kronecker = Once(Part(Kronecker(GGN()), settings.curved))
-        usual = self.treating(seed, examples, large)
-        newton = tuple(
-            usual._replace(first=Method(Laplace(Damped(kronecker, damping)), Step(sizes=settings.newton)))
-            for damping in settings.dampings
-        )
-        return newton + tuple(_tuned(settings, rate, seed, examples) for rate in settings.rates)
+        return tuple(_tuned(settings, rate, seed, examples) for rate in settings.rates)
 
 
 def _members(edits: Edits) -> dict[str, Member]:
