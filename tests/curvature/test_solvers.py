@@ -75,6 +75,22 @@ def test_lissa_recovers_from_too_low_a_scale(monkeypatch):
     assert not exploded[-1]
 
 
+def test_lissa_gives_up_after_six_scales(monkeypatch):
+    """32 times a millionth of the largest curvature is still too low."""
+    data, theta, g = problem()
+    tried, run = [], LiSSA._recursion
+
+    def watched(self, precision, vector, scale, noise):
+        tried.append(scale)
+        return run(self, precision, vector, scale, noise)
+
+    monkeypatch.setattr(solvers, "largest", lambda precision, steps=12: 1e-6 * largest(precision, steps))
+    monkeypatch.setattr(LiSSA, "_recursion", watched)
+    with pytest.raises(NotConverged):
+        LiSSA(prior=20.0, batch=16)(data, theta).solve(g)
+    assert [scale / tried[0] for scale in tried] == [1, 2, 4, 8, 16, 32]
+
+
 def test_gradient_descent_recovers_from_too_low_an_estimate(monkeypatch):
     data, theta, g = problem()
     expected = flatten(Dense(GGN(), prior=20.0)(data, theta).solve(g))
