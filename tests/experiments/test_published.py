@@ -9,8 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
+from sklearn.metrics import f1_score
 
-from benchmarks.published import opendataval
+from amends import methods
+from amends.algorithm.identify import identify
+from benchmarks.published import aqua, kronfluence, opendataval
+from benchmarks.published.aqua import ResNet1D
+from benchmarks.published.resnet9 import ResNet9
 
 
 def spread_within(values, cut):
@@ -52,3 +58,68 @@ def test_a_row_for_every_method(tmp_path, capsys, monkeypatch):
     assert set(found) == set(opendataval.ROWS)
     assert found["loss"] > 0.7 > 0.4 > found["random"]
     assert found["Data-OOB"] > 0.7
+
+
+def test_self_influence_is_the_gradient_by_itself():
+    """∇log p(z)ᵀ P⁻¹ ∇log p(z) of a softmax regression, whose gradient is (y − p) ⊗ x."""
+    torch.manual_seed(0)
+    x, y = torch.randn(40, 3, dtype=torch.float64), torch.randint(4, (40,))
+    net = torch.nn.Linear(3, 4, bias=False).double()
+    found = {}
+
+    class Watched(kronfluence.SelfInfluence):
+        def __call__(self, train, failures):
+            found["precision"] = methods.ekfac()(train, train.network.params)
+            return super().__call__(train, failures)
+
+    scores = identify(net, (x, y), (x[:5], y[:5]), method=Watched(at_once=16), progress=False).scores
+    left = torch.nn.functional.one_hot(y, 4) - net(x).detach().softmax(1)
+    for row in (0, 17, 39):
+        grad = torch.outer(left[row], x[row])
+        by_hand = float((grad * found["precision"].solve({"weight": grad})["weight"]).sum())
+        assert scores[row] == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_a_tenth_of_the_labels_is_wrong(tmp_path, capsys, monkeypatch):
+    """On a few images of noise, one epoch: every label of the first tenth is changed, and every method has a row."""
+    rng = np.random.default_rng(0)
+    for name, n in [*((f"train_part{i}", 12) for i in range(1, 6)), ("test", 30)]:
+        images, labels = rng.integers(0, 256, (n, 3, 32, 32), dtype=np.uint8), rng.integers(0, 10, n, dtype=np.uint8)
+        np.savez(tmp_path / f"cifar10_{name}.npz", x_delta=images, y=labels)
+    monkeypatch.setattr(kronfluence, "ResNet9", lambda: ResNet9(width=2))
+    data = kronfluence.Data(str(tmp_path))
+    world, true = kronfluence.world(data, 0, "cpu", 1), data.all_of_cifar()[0][1]
+    assert world.wrong.tolist() == [True] * 6 + [False] * 54
+    assert ((world.train[1].numpy() != true) == world.wrong).all()
+    assert len(world.failures[1]) / 30 == pytest.approx(1 - world.accuracy)
+    kronfluence.main(["--data", str(tmp_path), "--epochs", "1", "--device", "cpu"])
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert [line[0] for line in lines[1:]] == list(kronfluence.ROWS)
+
+
+def test_pen_strokes():
+    """A label that is wrong is the next digit; rows with known labels are not learned; F1 is scikit-learn's; the
+    margin is the given label's logit less the highest other one."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 10
+    values = rng.normal(labels[:, None, None] / 10, 0.1, (300, 2, 8))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aqua, "TRAIN", 200)
+        patch.setattr(aqua, "EPOCHS", 1)
+        patch.setattr(aqua, "ResNet1D", lambda: ResNet1D(width=2))
+        world = aqua.world(values, labels, 0.3, 0)
+        assert len(world.train[1]) == 180
+        assert world.wrong.sum() == 54
+        assert ((world.train[1] - world.true)[world.wrong] % 10 == 1).all()
+        shown = {tuple(row) for row in world.train[0].flatten(1).tolist()}
+        assert not any(tuple(row) in shown for row in (*world.known[0].flatten(1).tolist(),
+                                                       *world.test[0].flatten(1).tolist()))  # fmt: skip
+        assert (world.margins[aqua.lowest(world)].max() <= np.delete(world.margins, aqua.lowest(world))).all()
+    truth, said = rng.integers(0, 4, 50), rng.integers(0, 5, 50)
+    assert aqua.weighted_f1(said, truth) == pytest.approx(f1_score(truth, said, average="weighted", zero_division=0))
+    net = torch.nn.Linear(2, 3)
+    x, y = torch.randn(6, 2), torch.tensor([0, 1, 2, 0, 1, 2])
+    by_hand = [
+        o[c] - max(v for i, v in enumerate(o) if i != c) for o, c in zip(net(x).tolist(), y.tolist(), strict=True)
+    ]
+    assert aqua.margins(net, x, y).tolist() == pytest.approx(by_hand)
