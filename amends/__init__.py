@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amends import curvature, data, errors, export, likelihoods, methods, models, trace
+    from amends import callbacks, curvature, data, errors, export, likelihoods, methods, models, trace
     from amends.algorithm.identify import Influence, identify
     from amends.algorithm.options import Keep
     from amends.algorithm.split import Groups
@@ -37,11 +37,11 @@ _HOME = {
     "review": "amends.web.notebook",
     "treat": "amends.algorithm.treat",
 }
-_ROOMS = ("curvature", "data", "errors", "export", "likelihoods", "methods", "models", "trace")
+_ROOMS = ("callbacks", "curvature", "data", "errors", "export", "likelihoods", "methods", "models", "trace")
 
 __all__ = [
-    "Groups", "Influence", "Keep", "Patch", "Repair", "__version__", "apply", "curvature", "data", "errors", "export",
-    "failing", "identify", "likelihoods", "methods", "models", "repair", "review", "trace", "treat",
+    "Groups", "Influence", "Keep", "Patch", "Repair", "__version__", "apply", "callbacks", "curvature", "data",
+    "errors", "export", "failing", "identify", "likelihoods", "methods", "models", "repair", "review", "trace", "treat",
 ]  # fmt: skip
 
 

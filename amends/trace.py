@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from amends.errors import BadInput, NonFinite, kind_of
+from amends.errors import BadInput, DiskError, NonFinite, first_line, kind_of
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, flatten, plus
+
+STEPS, END = "steps.jsonl", "end.safetensors"  # of a recorded run in a folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +30,23 @@ class TraceStep:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
-    """A run from θ₀ to its end; kept on the CPU, since every step has a copy of the parameters."""
+class StoredStep:
+    """The same, with θ in a file that is read when it is asked for."""
 
-    steps: tuple[TraceStep, ...]
+    file: Path
+    positions: np.ndarray
+    rate: float
+
+    @property
+    def theta(self) -> Params:
+        return _read(self.file)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A run from θ₀ to its end; kept on the CPU or on disk, since every step has a copy of the parameters."""
+
+    steps: tuple[TraceStep | StoredStep, ...]
     end: Params
 
     def check(self, train: Factor) -> None:
@@ -71,24 +88,81 @@ def _positions(given: Any, where: str) -> np.ndarray:
 class Recorder:
     """Records the caller's own training loop; call it right before each `optimiser.step()`.
 
-    Any optimiser will do; methods that use the trace take the recorded rate as that of plain SGD.
+    Any optimiser will do; methods that use the trace take the recorded rate as that of plain SGD. With a `folder`,
+    which must not exist, the steps are written there as they are made, and `amends.trace.load` reads them again.
     """
 
     model: nn.Module
-    steps: list[TraceStep] = field(default_factory=list, init=False)
+    folder: str | Path | None = None
+    steps: list[TraceStep | StoredStep] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        if self.folder is None:
+            return
+        try:
+            Path(self.folder).mkdir(parents=True)
+        except OSError as e:
+            raise DiskError(f"the folder cannot be made ({first_line(e)}); {self.folder}; choose another") from e
 
     def __call__(self, positions: Any, rate: float) -> None:
         where = f"recorder, step {len(self.steps)}"
         if not 0 <= float(rate) < float("inf"):
             raise BadInput(f"the learning rate is {rate!r}; {where}; give the rate of this step")
-        self.steps.append(TraceStep(self._here(), _positions(positions, where), float(rate)))
+        found = _positions(positions, where)
+        if self.folder is None:
+            self.steps.append(TraceStep(self._here(), found, float(rate)))
+            return
+        home = Path(self.folder)
+        file = home / f"{len(self.steps):07d}.safetensors"
+        _write(self._here(), file)
+        with (home / STEPS).open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps({"positions": found.tolist(), "rate": float(rate)}) + "\n")
+        self.steps.append(StoredStep(file, found, float(rate)))
 
     def trace(self) -> Trace:
         """The run so far, ending where the model is now."""
-        return Trace(tuple(self.steps), self._here())
+        end = self._here()
+        if self.folder is not None:
+            _write(end, Path(self.folder) / END)
+        return Trace(tuple(self.steps), end)
 
     def _here(self) -> Params:
         return {k: p.detach().to("cpu", copy=True) for k, p in self.model.named_parameters() if p.requires_grad}
+
+
+def load(folder: str | Path) -> Trace:
+    """A run that a Recorder wrote to a folder; the weights of a step are read when they are needed."""
+    home = Path(folder)
+    try:
+        lines = [json.loads(line) for line in (home / STEPS).read_text(encoding="utf-8").splitlines()]
+        steps = [
+            StoredStep(home / f"{i:07d}.safetensors", np.array(line["positions"], dtype=np.int64), float(line["rate"]))
+            for i, line in enumerate(lines)
+        ]
+    except FileNotFoundError as e:
+        raise BadInput(f"there is no recorded run ({STEPS} is missing); {home}; give the folder of a Recorder") from e
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise BadInput(f"the recorded run cannot be read ({first_line(e)}); {home / STEPS}; record it again") from e
+    return Trace(tuple(steps), _read(home / END))
+
+
+def _read(file: Path) -> Params:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError) as e:
+        raise BadInput(f"a step of the recorded run cannot be read ({first_line(e)}); {file}; record it again") from e
+
+
+def _write(theta: Params, file: Path) -> None:
+    from safetensors.torch import save_file
+
+    try:
+        save_file({k: v.contiguous() for k, v in theta.items()}, file)
+    except OSError as e:
+        raise DiskError(f"a step cannot be written ({first_line(e)}); {file}; make room, or record elsewhere") from e
 
 
 def replay(

@@ -96,7 +96,8 @@ def encoder(texts: list[str]) -> tuple[Callable[[list[Any]], dict[str, Tensor]],
 
 def questions(folder: Path, seed: int) -> tuple[list[dict[str, str]], list[dict[str, str]], np.ndarray, str]:
     """Rows to learn from and rows held out, which of the first are wrong, and the topic they are about."""
-    bank = json.load(gzip.open(folder / "banking77.json.gz", "rt", encoding="utf8"))
+    with gzip.open(folder / "banking77.json.gz", "rt", encoding="utf8") as file:
+        bank = json.load(file)
     topic, other = TOPICS[seed % len(TOPICS)]
     names = [name.lower().replace("_", " ").replace("?", "") for name in bank["classes"]]
     pairs = [*zip(bank["train_text"], bank["train_label"], strict=True),

@@ -14,7 +14,7 @@ ROOT = Path(amends.__file__).parent
 ROOMS = [
     "errors", "settings", "progress", "distributed", "config", "data", "likelihoods", "models", "evidence", "trace",
     "evaluation", "posteriors", "curvature", "editors", "remember", "methods", "nearness", "tables", "runs", "report",
-    "committee", "algorithm", "patches", "workflow", "export", "web", "demo", "cli",
+    "committee", "algorithm", "patches", "workflow", "callbacks", "export", "web", "demo", "cli",
 ]  # fmt: skip
 PEOPLE = {"tables", "runs", "report"}  # rooms that show results: they have libraries of their own
 MATHEMATICS = [room for room in ROOMS[: ROOMS.index("algorithm") + 1] if room not in PEOPLE]

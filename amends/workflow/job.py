@@ -28,6 +28,7 @@ from amends.likelihoods import Bernoulli, Categorical, Custom, Gaussian, Likelih
 from amends.methods import fine_tune, named
 from amends.models import Loaded, function_named, load
 from amends.nearness.copies import shared
+from amends.trace import load as load_trace
 
 FUNCTIONS = ("transform", "augment")
 KINDS: dict[str, Callable[..., Likelihood]] = {
@@ -73,13 +74,13 @@ class Job:
     @property
     def _identification(self) -> Any:
         c = self.config
-        name, options = c.repair("method"), c.repair("method_options") or {}
+        name, options = c.repair("method"), _traced(c, c.repair("method_options"))
         return None if name == "default" and not options else named(name, c.repair("solver"), **options)
 
     @property
     def _treatment(self) -> Any:
         c = self.config
-        name, options = c.repair("treat"), dict(c.repair("treat_options") or {})
+        name, options = c.repair("treat"), _traced(c, c.repair("treat_options"))
         if c.repair("relabel"):
             if name not in ("default", "fine_tune"):
                 raise BadInput(
@@ -119,6 +120,15 @@ def open_job(config: Config) -> Job:
     given = factors(network, config.repair("batch_size"), **records)
     names = dict(zip(keep, sets_to_keep(_kept(config))[0], strict=True))  # as a repair in Python would name them
     return Job(config, loaded, records, {names.get(name, name): data for name, data in given.items()}, tuple(notes))
+
+
+def _traced(config: Config, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Options of a method; a recorded run is named by its folder."""
+    found = dict(options or {})
+    for key in ("trace", "checkpoints"):
+        if isinstance(found.get(key), str):
+            found[key] = load_trace(config.folder / found[key])
+    return found
 
 
 def _kept(config: Config) -> dict[str, Any]:
