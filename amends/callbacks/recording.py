@@ -59,7 +59,7 @@ class Recording:
         home = Path(folder)
         if (home / "trace").exists() or (home / "amends.toml").exists():
             raise BadInput(f"a run was recorded here already; {home}; choose another folder, or remove it first")
-        repair = {} if method == "default" else {"method": method}
+        repair: dict[str, Any] = {} if method == "default" else {"method": method}
         if method in TRACED:
             repair["method_options"] = {TRACED[method]: "trace"}
         tables = {"model": dict(model), **{k: _below(v, home) for k, v in sets.items() if v}, "repair": repair}
