@@ -17,6 +17,7 @@ from amends.errors import BadInput, DiskError, NonFinite, first_line, kind_of
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, flatten, plus
 
+__all__ = ["Recorder", "Trace", "TraceStep", "load"]
 STEPS, END = "steps.jsonl", "end.safetensors"  # of a recorded run in a folder
 
 

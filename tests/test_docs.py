@@ -16,7 +16,7 @@ import amends
 from tests.pages import DOCS, ROOT, Reader, blocks
 
 PAGES = sorted(p for p in DOCS.rglob("*.md") if blocks(p))
-ROOMS = ("data", "models", "likelihoods", "methods", "curvature", "export", "errors", "trace")
+ROOMS = ("callbacks", "data", "models", "likelihoods", "methods", "curvature", "export", "errors", "trace")
 
 
 @pytest.fixture

@@ -27,14 +27,16 @@ def huggingface(
     of the model below it. `method` is what `amends repair` will search with. A step costs a copy of the weights that
     are trained, on disk.
     """
-    from transformers import TrainerCallback
-
     home = Path(folder)
     model = {"huggingface": "model"}
     if base is not None:
         below = Path(os.path.relpath(Path(base).resolve(), home.resolve())).as_posix()
         model = {"huggingface": below, "adapter": "model"}
-    run = Recording.of(home, model, {"data": data, "train": train, "evaluation": evaluation}, method)
+    return _recorded(Recording.of(home, model, {"data": data, "train": train, "evaluation": evaluation}, method))
+
+
+def _recorded(run: Recording) -> Any:
+    from transformers import TrainerCallback
 
     class Recorded(TrainerCallback):
         """Steps as they are made; the model at the end."""
@@ -57,8 +59,8 @@ def huggingface(
 
         def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             run.finish()
-            more["model"].save_pretrained(home / "model")
+            more["model"].save_pretrained(run.folder / "model")
             if more.get("processing_class") is not None:
-                more["processing_class"].save_pretrained(home / "model")
+                more["processing_class"].save_pretrained(run.folder / "model")
 
     return Recorded()

@@ -30,12 +30,14 @@ def lightning(
     keys that both share. `method` is what `amends repair` will search with. A step costs a copy of the weights that
     are trained, on disk.
     """
-    from lightning.pytorch import Callback
-
     home = Path(folder)
     model = {"function": function, "weights": "model.safetensors", **({"options": dict(options)} if options else {})}
     function_named(function, home, str(home / "amends.toml"))
-    run = Recording.of(home, model, {"data": data, "train": train, "evaluation": evaluation}, method)
+    return _recorded(Recording.of(home, model, {"data": data, "train": train, "evaluation": evaluation}, method))
+
+
+def _recorded(run: Recording) -> Any:
+    from lightning.pytorch import Callback
 
     class Recorded(Callback):
         """Steps as they are made; the weights at the end."""
@@ -55,6 +57,6 @@ def lightning(
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             run.finish()
-            write_weights(pl_module, home)
+            write_weights(pl_module, run.folder)
 
     return Recorded()
