@@ -86,8 +86,7 @@ class Repaired:
     def _small(self) -> Patch | None:
         split, given, network = self.split, self.given, self.network
         guard = split.guarding(dict(given))
-        guards = Guards(given["failures"][split.query], guard, split.sets(dict(given)).share, self.after,
-                        bool(self.metrics.get("learned")))  # fmt: skip
+        guards = Guards(given["failures"][split.query], guard, split.sets(dict(given)).share, self.after)
         moves = Small(network.params, guards, given["train"], self.metrics.get("seed", 0))()
         if moves is None:
             return None

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from amends.patches.codes import Damaged, along, bits, difference, from_bits, packed, unpacked
+from amends.patches.reversible import minus, plus
 
 WIDEST = 24  # binary digits between the largest and the smallest step of a tensor: float64 then holds every sum
 
@@ -81,43 +81,22 @@ def _exponent(value: Any) -> int:
     return value
 
 
-def moved(before: Tensor, move: Move) -> Tensor:
-    """The weights a move leads to: added in float64, then rounded to the dtype they have."""
-    return (before.detach().cpu().double() + _delta(move, before)).to(before.dtype)
-
-
-def way_back(before: Tensor, after: Tensor, move: Move | None) -> bytes:
-    """What a move cannot undo, since adding it rounded digits away; without a move, all of the difference."""
+def stepped(before: Tensor, after: Tensor, move: Move | None) -> tuple[Tensor, bytes]:
+    """Where a move leads to, and what it takes to come back to the bit; without a move to where it should lead, and
+    all of the difference."""
     if move is None:
-        return difference(bits(before), bits(after))
-    near = _less(after, move)
-    order = _order(near, after)
-    return difference(bits(near)[order], bits(before)[order])
+        return after, difference(bits(before), bits(after))
+    return plus(before.detach().cpu(), move.delta())
 
 
 def forward(before: Tensor, move: Move | None, way: bytes) -> Tensor:
-    return moved(before, move) if move is not None else from_bits(along(bits(before), way), before)
+    if move is None:
+        return from_bits(along(bits(before), way), before)
+    return plus(before.detach().cpu(), move.delta())[0]
 
 
 def back(after: Tensor, move: Move | None, way: bytes) -> Tensor:
     """The weights as they were, to the bit."""
     if move is None:
         return from_bits(along(bits(after), way, back=True), after)
-    near = _less(after, move)
-    order, pattern = _order(near, after), bits(near).copy()
-    pattern[order] = along(pattern[order], way)
-    return from_bits(pattern, after)
-
-
-def _order(near: Tensor, after: Tensor) -> np.ndarray:
-    """Of the weights, those first that a move made grow most: these are the ones that lost digits."""
-    sizes = [np.frexp(t.double().reshape(-1).numpy())[1] for t in (near, after)]
-    return np.argsort(np.clip(sizes[0] - sizes[1], -64, 0).astype(np.int8), kind="stable")
-
-
-def _less(after: Tensor, move: Move) -> Tensor:
-    return (after.detach().cpu().double() - _delta(move, after)).to(after.dtype)
-
-
-def _delta(move: Move, like: Tensor) -> Tensor:
-    return torch.from_numpy(move.delta()).reshape(like.shape)
+    return minus(after.detach().cpu(), move.delta(), way)

@@ -15,7 +15,7 @@ from torch import Tensor
 from amends.errors import BadInput, kind_of
 from amends.models import module_of
 from amends.patches.codes import Damaged
-from amends.patches.moves import Move, back, forward, way_back
+from amends.patches.moves import Move, back, forward, stepped
 from amends.patches.names import digest, dtype_name, fitted, some, tensors, tied, widened
 
 State = Mapping[str, Tensor]
@@ -210,9 +210,8 @@ def between(before: State, after: State, moves: Mapping[str, Move] | None = None
     layers, ways = {}, {}
     for name in (name for name in first if digests[name] != ends[name]):
         move = None if moves is None else moves.get(name)
-        end = after[name] if move is None else forward(first[name], move, b"")
-        layers[name] = _layer(first[name], end, move)
-        ways[name], ends[name] = way_back(first[name], end, move), digest(end)
+        end, ways[name] = stepped(first[name], after[name], move)
+        layers[name], ends[name] = _layer(first[name], end, move), digest(end)
     return Patch(layers, (Base(digests, {name: ends[name] for name in layers}, ways),), again)
 
 

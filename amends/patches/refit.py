@@ -1,9 +1,11 @@
-"""A move of low rank, fitted to what the repaired model answers: few numbers do more when chosen for that."""
+"""Few whole numbers, fitted to what the repaired model answers: chosen for that, they do more than the nearest ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 import torch
@@ -14,96 +16,107 @@ from amends.evaluation.predictions import class_targets
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.patches.moves import Grid, LowRank, Move
-from amends.patches.shrink import as_grid, as_low_rank
 
-STEPS, BATCH = 400, 128
+STEPS, BATCH = 600, 128
 RATE = 0.03  # of the size of what is fitted, at the start; it falls to nothing
-KEPT = 8000  # answers of the repaired model that are compared with, at most
+WHOLE = 0.4  # of the steps, after which only whole numbers are tried
+KEPT = 12_800  # examples that are compared on, some of them several times
 
 
 @dataclass(frozen=True, eq=False)
 class Teacher:
-    """Examples of train in a random order, and the outputs of the repaired model on each batch of them. None of them
-    judges or guards."""
+    """What the repaired model says of examples, batch by batch."""
 
     data: Factor
     outputs: list[Tensor]
 
     @classmethod
-    def of(cls, train: Factor, repaired: Params, seed: int) -> Teacher:
-        chosen = np.random.default_rng(seed).permutation(len(train))[:KEPT]
-        data = replace(train[chosen], batch=BATCH)
+    def of(cls, sets: Sequence[tuple[float, Factor]], repaired: Params, seed: int) -> Teacher:
+        """Of several sets, drawn as often as each of them counts."""
+        rng, drawn = np.random.default_rng(seed), []
+        for weight, data in sets:
+            draws = rng.permutation(np.resize(rng.permutation(len(data)), int(weight * KEPT)))
+            drawn.append(data.examples[draws])
+        order = rng.permutation(sum(map(len, drawn)))
+        data = Factor.of(sets[0][1].network, reduce(add, drawn)[order], BATCH)
         with torch.no_grad():
-            return cls(data, [train.network.outputs(repaired, x) for _, x, _, _ in data.tiles()])
+            return cls(data, [data.network.outputs(repaired, x) for _, x, _, _ in data.tiles()])
 
-    def distance(self, theta: Params, part: int) -> Tensor:
+    def distance(self, theta: Params, draw: int) -> Tensor:
         """From the outputs on one batch: of classes in nats, KL(repaired ‖ θ), of anything else mean squared."""
-        x, _ = self.data.examples.fetch(part * BATCH, (part + 1) * BATCH)
+        part = draw % len(self.outputs)
+        x, _ = self.data.examples.fetch(part * BATCH, min((part + 1) * BATCH, len(self.data)))
         ours, theirs = self.data.network.outputs(theta, x), self.outputs[part]
         if not class_targets(self.data) or ours.ndim != 2:
             return (ours - theirs).square().mean()
         return kl_div(ours.log_softmax(1), theirs.log_softmax(1), log_target=True, reduction="batchmean")
 
 
-def can_be_fitted(move: Move | None, like: Tensor) -> bool:
-    """A matrix of low rank, a vector, or a tensor that stays."""
-    return move is None or isinstance(move, LowRank) or like.ndim < 2
-
-
-def refitted(start: Params, moves: Mapping[str, Move | None], teacher: Teacher, seed: int) -> dict[str, Move | None]:
-    """The same moves in size and kind, with other numbers: outputs after them are near those of the repaired model
-    on the examples of the teacher. Tensors on a coarse grid keep their move."""
-    free, fixed = _opened(start, moves)
-    groups = [{"params": [p], "lr": RATE * float(p.detach().square().mean().sqrt() or 1e-3)} for p in free.values()]
-    if not groups:
+def refitted(start: Params, moves: Mapping[str, Move | None], teacher: Teacher) -> dict[str, Move | None]:
+    """The same moves in size and kind, with other numbers: outputs after them are near those of the repaired model."""
+    free = {name: _Free(start[name], move) for name, move in moves.items() if move is not None}
+    fitted = [p for one in free.values() for p in one.numbers]
+    if not fitted:
         return dict(moves)
+    groups = [{"params": [p], "lr": RATE * float(p.detach().square().mean().sqrt() or 1e-3)} for p in fitted]
     optimiser = torch.optim.Adam(groups)
     steps = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
-    rng = np.random.default_rng(seed)
-    for _ in range(STEPS):
+    for step in range(STEPS):
+        if step == int(WHOLE * STEPS):
+            for one in free.values():
+                one.becomes_whole()
         with torch.enable_grad():
-            loss = teacher.distance(_weights(start, free, fixed), int(rng.integers(len(teacher.outputs))))
+            theta = {k: v if k not in free else v + free[k].delta().to(v) for k, v in start.items()}
+            loss = teacher.distance(theta, step)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         steps.step()
-    return _closed(moves, free)
+    return {**moves, **{name: one.move() for name, one in free.items()}}
 
 
-def _opened(start: Params, moves: Mapping[str, Move | None]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """What is fitted (the sides of low ranks, and vectors), and the moves that stay as they are."""
-    free, fixed = {}, {}
-    for name, move in moves.items():
-        like = start[name]
+class _Free:
+    """The numbers of one move while they are fitted."""
+
+    def __init__(self, like: Tensor, move: Move) -> None:
+        self.like, self.was = like, move
+        self.steps: list[Tensor] = []  # of whole numbers; before there are any, numbers are free
         if isinstance(move, LowRank):
             scale = np.ldexp(1.0, np.array(move.exponents)) ** 0.5
-            free[f"{name}/left"] = torch.from_numpy(move.left * scale).to(like)
-            free[f"{name}/right"] = torch.from_numpy(move.right * scale[:, None]).to(like)
-        elif isinstance(move, Grid):
-            delta = torch.from_numpy(move.delta()).to(like).reshape(like.shape)
-            (free if like.ndim < 2 else fixed)[name] = delta
-    return {name: value.requires_grad_() for name, value in free.items()}, fixed
+            sides = [move.left * scale, (move.right * scale[:, None]).T]
+        else:
+            sides = [move.delta()]
+        self.numbers = [torch.from_numpy(side).to(like.device, torch.float32).requires_grad_() for side in sides]
+        self.moving = None if isinstance(move, LowRank) else self.numbers[0].detach() != 0
 
+    def becomes_whole(self) -> None:
+        """In steps as coarse as they were at the start, counted from the sizes the numbers have now."""
+        for p, levels in zip(self.numbers, self._levels, strict=True):
+            most = p.detach().abs().amax(0) if isinstance(self.was, LowRank) else p.detach().abs().max()
+            self.steps.append(torch.exp2(torch.ceil(torch.log2(most.clamp_min(1e-30) / levels))))
 
-def _weights(start: Params, free: Mapping[str, Tensor], fixed: Mapping[str, Tensor]) -> Params:
-    theta = dict(start)
-    for name, value in {**fixed, **free}.items():
-        if name.endswith("/left"):
-            name = name.removesuffix("/left")
-            theta[name] = start[name] + (value @ free[f"{name}/right"]).reshape(start[name].shape)
-        elif not name.endswith("/right"):
-            theta[name] = start[name] + value
-    return theta
+    @property
+    def _levels(self) -> list[int]:
+        move = self.was
+        parts = [move.left, move.right] if isinstance(move, LowRank) else [move.steps]
+        return [max(1, int(np.abs(part).max(initial=0))) for part in parts]
 
+    def _whole(self) -> list[Tensor]:
+        return [torch.round(p / step).clamp(-127, 127) for p, step in zip(self.numbers, self.steps, strict=True)]
 
-def _closed(moves: Mapping[str, Move | None], free: Mapping[str, Tensor]) -> dict[str, Move | None]:
-    """Whole numbers again, as fine as they were."""
-    numbers = {name: value.detach().cpu().double().numpy() for name, value in free.items()}
-    made: dict[str, Move | None] = dict(moves)
-    for name, move in moves.items():
-        if isinstance(move, LowRank):
-            levels = max(int(np.abs(side).max()) for side in (move.left, move.right))
-            made[name] = as_low_rank(numbers[f"{name}/left"], numbers[f"{name}/right"].T, levels)
-        elif isinstance(move, Grid) and name in numbers:
-            made[name] = as_grid(numbers[name].reshape(-1), move.exponent)
-    return made
+    def delta(self) -> Tensor:
+        """Whole numbers count as they are, and their gradient is that of the numbers they were rounded from."""
+        sides = list(self.numbers)
+        if self.steps:
+            rounded = zip(sides, self._whole(), self.steps, strict=True)
+            sides = [p + (whole * step - p).detach() for p, whole, step in rounded]
+        if self.moving is None:
+            return (sides[0] @ sides[1].T).reshape(self.like.shape)
+        return (sides[0] * self.moving).reshape(self.like.shape)
+
+    def move(self) -> Move:
+        whole = [side.detach().cpu().numpy().astype(np.int8) for side in self._whole()]
+        exponents = [np.rint(torch.log2(step).cpu().numpy()).astype(int) for step in self.steps]
+        if self.moving is None:
+            return LowRank(whole[0], whole[1].T, tuple(int(a + b) for a, b in zip(*exponents, strict=True)))
+        return Grid(whole[0] * self.moving.cpu().numpy(), int(exponents[0]))

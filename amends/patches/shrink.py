@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,12 @@ from torch import Tensor
 
 from amends.patches.moves import WIDEST, Grid, LowRank, Move
 
-LEVELS = (127, 7)  # of the whole numbers of a low rank
+LEVELS = 7  # the largest whole number of a low rank: with more ranks as many bytes do more than with finer numbers
 DEEPEST = 8  # halvings of the coarsest grid that are tried
 SHARE = 0.15  # of the weights' bytes; ranks that take more are not tried
 LARGE = 512  # rows and columns from which singular vectors are drawn, not computed to the last digit
 ROUNDED = 0.4  # of a step, added before it is cut off: near 0 a weight rather stays
+NAMED = 12.0  # bytes to say how a tensor moves, beside its numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +30,12 @@ class Candidate:
 
 def candidates(before: Tensor, after: Tensor) -> list[Candidate]:
     """The tensor left alone, on grids, and of low rank."""
-    a, b = (t.detach().cpu().double() for t in (before, after))
-    delta = (b - a).reshape(-1).numpy()
-    start = a.reshape(-1).numpy()
+    wide = (after.detach().cpu().double() - before.detach().cpu().double()).contiguous()
+    delta = wide.reshape(-1).numpy()
     found = [Candidate(None, 0.0, float(delta @ delta))]
-    for move in (*_grids(delta), *_low_ranks(b - a, before.element_size())):
-        step = move.delta()
-        error = step - delta
-        size = 12.0 + sum(entropy(part) for part in _whole(move)) + lost(start, start + step)
+    for move in (*_grids(delta), *_low_ranks(wide, before.element_size())):
+        error = move.delta() - delta
+        size = NAMED + sum(entropy(part) for part in _whole(move))
         found.append(Candidate(move, size, float(error @ error)))
     return found
 
@@ -64,7 +63,7 @@ def cheapest(choices: list[Candidate], price: float) -> Candidate:
 
 
 def _grids(delta: np.ndarray) -> Iterator[Grid]:
-    top = float(np.abs(delta).max())
+    top = float(np.abs(delta).max(initial=0.0))
     if not top:
         return
     coarsest = int(np.floor(np.log2(top)))
@@ -83,7 +82,7 @@ def _low_ranks(delta: Tensor, item: int) -> Iterator[LowRank]:
         return
     matrix = delta.reshape(len(delta), -1)
     rows, columns = matrix.shape
-    most = min(rows, columns, int(SHARE * item * rows * columns / (rows + columns)))
+    most = min(rows, columns, int(2 * SHARE * item * rows * columns / (rows + columns)))  # of half a byte each
     if most < 1:
         return
     if min(rows, columns) > LARGE:
@@ -95,11 +94,11 @@ def _low_ranks(delta: Tensor, item: int) -> Iterator[LowRank]:
     keep = int((s > s[0] * 2.0 ** (-WIDEST / 2)).sum())
     rank = 1
     while rank <= min(most, keep):
-        yield from (as_low_rank(left[:, :rank], right[:, :rank], levels) for levels in LEVELS)
+        yield as_low_rank(left[:, :rank], right[:, :rank])
         rank = max(rank + 1, int(1.5 * rank))
 
 
-def as_low_rank(left: np.ndarray, right: np.ndarray, levels: int) -> LowRank:
+def as_low_rank(left: np.ndarray, right: np.ndarray, levels: int = LEVELS) -> LowRank:
     """left @ rightᵀ in whole numbers up to `levels`, each column with a step of its own."""
     sides, exponents = [], np.zeros(left.shape[1], dtype=int)
     for side in (left, right):
@@ -119,17 +118,3 @@ def entropy(values: np.ndarray) -> float:
     counts = np.bincount(np.ascontiguousarray(values).view(np.uint8).reshape(-1))
     counts = counts[counts > 0]
     return float(-(counts * np.log2(counts / counts.sum())).sum() / 8)
-
-
-def lost(before: np.ndarray, after: np.ndarray) -> float:
-    """Bytes of the digits that rounding takes from weights that grow, and that the way back needs."""
-    grown = np.frexp(after)[1] - np.frexp(before)[1]
-    grown = np.clip(grown[(before != 0) & (grown > 0)], 0, 24)
-    share = len(grown) / max(len(before), 1)
-    where = 0.0 if share in (0.0, 1.0) else -share * np.log2(share) - (1 - share) * np.log2(1 - share)
-    return float((grown.sum() + 0.3 * where * len(before)) / 8)
-
-
-def moves_at(choices: Mapping[str, list[Candidate]], price: float) -> dict[str, Move | None]:
-    """For each tensor the cheapest way at this price of a byte; None where it stays."""
-    return {name: cheapest(those, price).move for name, those in choices.items()}

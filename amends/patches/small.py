@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,29 +12,37 @@ import torch
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
-from amends.patches.moves import Move, moved
+from amends.patches.moves import Move
 from amends.patches.names import tensors, tied
-from amends.patches.refit import Teacher, can_be_fitted, refitted
+from amends.patches.refit import Teacher, refitted
 from amends.patches.shrink import Candidate, candidates, cheapest, hull
 
-LOSS = 0.002  # of overall accuracy that a short form may cost on what guards, and the standard error of that
-BY_HEART = 1.5  # times that may go of what the repair learned from: it goes first, and what judges goes with less of it
-BEYOND = 2.0  # times as far from the repaired weights, it may cost as much more: what judges is not what guards
-PRICES = 80  # of a byte, two of them half of the two before
-ENOUGH = 0.02  # of the bytes of the weights: below that nothing is fitted to save more
-FEW = 4096  # bytes, and below that neither: as much are names and hashes
+ERROR = 0.0015  # of overall accuracy: the standard error that changed answers may give it
+LONGER = 1.25  # times as many bytes, from one size that is tried to the next
+PRICES = 120  # of a byte, four of them half of the four before
+LEAST = 1e-9  # of a distance in nats, where a tensor makes none
 
 
 @dataclass(frozen=True, eq=False)
 class Guards:
-    """Failures that were searched with and right examples that guarded: what the size of a patch is chosen by. What
-    judges the repair is not among them."""
+    """Failures that were searched with and right examples that guarded: what a patch is made by. What judges the repair
+    is not among them."""
 
     query: Factor
     guard: Factor | None
     share: float  # of the failures among all the user gave
     repaired: Params
-    learned: bool = False  # from these examples as well
+
+    def teacher(self, train: Factor, seed: int) -> Teacher:
+        """Half of what counts is train, and half what the model is for, in the proportion the user gave."""
+        sets = [(0.5, train), *((0.5 * weight, data) for weight, data in self._sets)]
+        return Teacher.of(sets, self.repaired, seed)
+
+    @property
+    def _sets(self) -> list[tuple[float, Factor]]:
+        if self.guard is None:
+            return [(1.0, self.query)]
+        return [(self.share, self.query), (1 - self.share, self.guard)]
 
     @cached_property
     def _known(self) -> list[np.ndarray]:
@@ -42,23 +50,16 @@ class Guards:
 
     def _right(self, theta: Params) -> list[np.ndarray]:
         with torch.no_grad():
-            return [right(data, theta) for data in (self.query, self.guard) if data is not None]
-
-    def cost(self, theta: Params) -> float:
-        """Of overall accuracy, in place of the repaired weights, or its standard error where that is larger: what is
-        right with one of the two weights alone may be luck. Of what was learned from, a part."""
-        loss = error = 0.0
-        found = self._right(theta)
-        for weight, now, was in zip((self.share, 1 - self.share), found, self._known, strict=False):
-            weight = weight if len(found) > 1 else 1.0
-            loss += weight * float(was.mean() - now.mean())
-            error += weight**2 * float((now != was).mean()) / len(was)
-        return max(loss / (BY_HEART if self.learned else 1.0), error**0.5)
+            return [right(data, theta) for _, data in self._sets]
 
     def hold(self, theta: Params) -> bool:
-        """Whether these weights answer like the repaired ones, and even weights that differ more would."""
-        further = {k: v + BEYOND * (theta[k] - v) for k, v in self.repaired.items()}
-        return self.cost(theta) <= LOSS and self.cost(further) <= BEYOND * LOSS
+        """Whether so few answers change from right to wrong or back that overall accuracy is the same but for luck; a
+        single one may."""
+        error, changed = 0.0, 0
+        for (weight, _), now, was in zip(self._sets, self._right(theta), self._known, strict=True):
+            number = int((now != was).sum())
+            error, changed = error + weight**2 * number / len(was) ** 2, changed + number
+        return changed <= 1 or error**0.5 <= ERROR
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,61 +72,59 @@ class Small:
     seed: int = 0
 
     def __call__(self) -> dict[str, Move | None] | None:
-        """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds."""
-        plain = self._first(self._levels(self._choices), lambda moves: moves)
-        if plain is not None and plain[0] <= max(FEW, ENOUGH * self._bytes):
-            return plain[1]
-        free = {k: [c for c in those if can_be_fitted(c.move, self.start[k])] for k, those in self._choices.items()}
-        less = [level for level in self._levels(free) if plain is None or level[0] < plain[0]]
-        teacher = Teacher.of(self.train, self.guards.repaired, self.seed)
-        better = self._first(less, lambda moves: refitted(self.start, moves, teacher, self.seed))
-        found = better or plain
-        return None if found is None else found[1]
-
-    @property
-    def _bytes(self) -> int:
-        return sum(v.numel() * v.element_size() for v in self.start.values())
-
-    @cached_property
-    def _choices(self) -> dict[str, list[Candidate]]:
-        """For each tensor that moves."""
-        pairs = {k: (v, self.guards.repaired[k]) for k, v in self.start.items()}
-        return {k: candidates(a, b) for k, (a, b) in pairs.items() if not torch.equal(a, b)}
-
-    def _levels(self, choices: Mapping[str, list[Candidate]]) -> list[tuple[float, dict[str, Move | None]]]:
-        """Ways to move all of the tensors, the shortest first, with about how many bytes each takes."""
-        choices = {k: hull(those) for k, those in choices.items()}
-        worst = sum(those[0].error for those in choices.values())
-        levels: dict[float, dict[str, Candidate]] = {}
-        for number in range(PRICES):
-            price = 256 * worst / self._bytes * 0.5 ** (number / 2)
-            taken = {k: cheapest(those, price) for k, those in choices.items()}
-            levels.setdefault(round(sum(c.size for c in taken.values()), 3), taken)
-        return [(size, {k: c.move for k, c in taken.items()}) for size, taken in sorted(levels.items())]
-
-    def _first(
-        self,
-        levels: Sequence[tuple[float, dict[str, Move | None]]],
-        made: Callable[[dict[str, Move | None]], dict[str, Move | None]],
-    ) -> tuple[float, dict[str, Move | None]] | None:
-        """The shortest way that holds, by halving: longer ones hold too."""
-        low, high, found = 0, len(levels) - 1, None
+        """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds. The
+        shortest of them that holds, by halving: longer ones hold too."""
+        levels, found = self._levels(), None
+        low, high = 0, len(levels) - 1
         while low <= high:
             middle = (low + high) // 2
-            size, moves = levels[middle]
-            moves = made(moves)
+            moves = refitted(self.start, levels[middle], self._teacher)
             if self.guards.hold(self._after(moves)):
-                found, high = (size, moves), middle - 1
+                found, high = moves, middle - 1
             else:
                 low = middle + 1
         return found
+
+    @cached_property
+    def _teacher(self) -> Teacher:
+        return self.guards.teacher(self.train, self.seed)
+
+    def _levels(self) -> list[dict[str, Move | None]]:
+        """Ways to move all of the tensors, the shortest first: at every price of a byte the nearest to the repaired
+        weights, where a tensor counts by how far answers go without its part."""
+        choices = {name: hull(self._choices(name)) for name in self._moving}
+        worst = sum(those[0].error for those in choices.values())
+        levels, last = [], 0.0
+        for number in range(PRICES):
+            price = worst * 2.0 ** (-number / 4)
+            taken = {name: cheapest(those, price) for name, those in choices.items()}
+            size = sum(c.size for c in taken.values())
+            if size > LONGER * last:
+                levels.append({name: c.move for name, c in taken.items()})
+                last = size
+        return levels
+
+    @property
+    def _moving(self) -> list[str]:
+        """Names of the tensors that move, as far as they are real numbers."""
+        after = self.guards.repaired
+        return [k for k, v in self.start.items() if v.is_floating_point() and not torch.equal(v, after[k].to(v))]
+
+    def _choices(self, name: str) -> list[Candidate]:
+        """With errors in nats: as far as all of the move is worth, in proportion to the squared distance."""
+        found = candidates(self.start[name], self.guards.repaired[name])
+        with torch.no_grad():
+            without = self._teacher.distance({**self.guards.repaired, name: self.start[name]}, 0)
+        nats = max(float(without), LEAST) / found[0].error
+        return [replace(one, error=nats * one.error) for one in found]
 
     def _after(self, moves: Mapping[str, Move | None]) -> Params:
         """Where the moves lead; a tensor that stays is as it was."""
         theta = dict(self.start)
         for name, move in moves.items():
             if move is not None:
-                theta[name] = moved(self.start[name], move).to(self.start[name])
+                like = self.start[name]
+                theta[name] = (like.double() + torch.from_numpy(move.delta()).to(like.device).reshape(like.shape)).to(like)
         return theta
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from amends.errors import BadInput
-from amends.patches.moves import forward, way_back
+from amends.patches.moves import forward, stepped
 from amends.patches.names import digest
 from amends.patches.patch import Base, Patch, State
 
@@ -73,6 +73,6 @@ def with_base(patch: Patch, before: State, after: State, judged: Mapping[str, An
     """The same patch, that may be put on other weights as well."""
     first = patch.bases[0].before
     found = {name: digest(before[name]) for name in first}
-    ways = {name: way_back(before[name], after[name], layer.move) for name, layer in patch.layers.items()}
+    ways = {name: stepped(before[name], after[name], layer.move)[1] for name, layer in patch.layers.items()}
     base = Base(found, {name: digest(after[name]) for name in patch.layers}, ways, judged)
     return replace(patch, bases=(*patch.bases, base))

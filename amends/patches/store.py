@@ -1,6 +1,6 @@
-"""A patch as a safetensors file: what it moves as packed bytes, all that it says as JSON in the metadata.
+"""A patch as a safetensors file with one tensor: a sha256, all that it says as packed JSON, and what it moves.
 
-A sha256 of both is in it, so that damage is found before anything is moved. Nothing in it is ever run.
+The sha256 is of all that follows, so that damage is found before anything is moved. Nothing in it is ever run.
 """
 
 from __future__ import annotations
@@ -20,44 +20,43 @@ from amends.patches.patch import Base, Layer, Patch
 from amends.runs.disk import write_file
 
 FORMAT = 1  # one more whenever older amends can no longer read it
-ABOUT, SHA = "amends_patch", "sha256"  # keys of the metadata
-IDS = ("removed", "relabelled")  # of what a patch says of itself, the long ones, packed
-LONGEST = 2**30  # bytes of ids
+MARK, TENSOR = "amends_patch", "patch"  # the key of the metadata that says the format, and the name of the tensor
+HASH = hashlib.sha256().digest_size
+LONGEST = 2**30  # bytes of JSON
 
 
 def as_bytes(patch: Patch) -> bytes:
     """The file, in the format of safetensors."""
     parts = _parts(patch)
-    ids = json.dumps({k: patch.about[k] for k in IDS if k in patch.about}).encode()
-    parts["ids"] = packed(ids)
-    said = json.dumps(_said(patch) | {"ids": len(ids)}, ensure_ascii=False, separators=(",", ":"), default=str)
-    header: dict[str, Any] = {"__metadata__": {ABOUT: said, SHA: _sha256(said, parts)}}
-    end = 0
-    for name, part in parts.items():
-        header[name] = {"dtype": "U8", "shape": [len(part)], "data_offsets": [end, end + len(part)]}
-        end += len(part)
-    head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    sizes = {name: {key: len(part) for key, part in own.items()} for name, own in parts.items()}
+    said = json.dumps(_rounded(_said(patch, sizes)), ensure_ascii=False, separators=(",", ":"), default=str).encode()
+    text = packed(said)
+    body = len(said).to_bytes(8, "little") + len(text).to_bytes(8, "little") + text
+    body += b"".join(part for own in parts.values() for part in own.values())
+    data = hashlib.sha256(body).digest() + body
+    where = {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}
+    head = json.dumps({"__metadata__": {MARK: str(FORMAT)}, TENSOR: where}, separators=(",", ":")).encode()
     head += b" " * (-len(head) % 8)
-    return len(head).to_bytes(8, "little") + head + b"".join(parts.values())
+    return len(head).to_bytes(8, "little") + head + data
 
 
 def save_patch(patch: Patch, path: Path) -> Path:
     return write_file(path, lambda made: made.write_bytes(patch.data))
 
 
-def _parts(patch: Patch) -> dict[str, bytes]:
+def _parts(patch: Patch) -> dict[str, dict[str, bytes]]:
+    """For each layer its move, and what leads to and from each of the bases beside it."""
     parts = {}
     for name, layer in patch.layers.items():
-        parts |= {f"{name}/{k}": v for k, v in ({} if layer.move is None else layer.move.parts()).items()}
-        for number, base in enumerate(patch.bases):
-            if base.ways.get(name):
-                parts[f"{name}/bits{number or ''}"] = base.ways[name]
+        ways = {f"bits{number or ''}": base.ways.get(name, b"") for number, base in enumerate(patch.bases)}
+        own = {} if layer.move is None else layer.move.parts()
+        parts[name] = own | {key: way for key, way in ways.items() if way}
     return parts
 
 
-def _said(patch: Patch) -> dict[str, Any]:
+def _said(patch: Patch, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     layers = {
-        name: {"shape": list(layer.shape), "changed": round(layer.changed, 6), "moved": float(f"{layer.moved:.4g}")}
+        name: {"shape": list(layer.shape), "changed": layer.changed, "moved": layer.moved, "bytes": sizes[name]}
         | ({"kind": "exact"} if layer.move is None else layer.move.about)
         for name, layer in patch.layers.items()
     }
@@ -66,42 +65,38 @@ def _said(patch: Patch) -> dict[str, Any]:
     for base in more:
         other = {name: value for name, value in base.before.items() if value != first.before[name]}
         bases.append({"before": other, "after": dict(base.after), "judged": dict(base.judged)})
-    about = {k: v for k, v in patch.about.items() if k not in IDS}
     tables = {"tied": dict(patch.tied), "stored": dict(patch.stored)}
-    return {"format": FORMAT, "about": about, "layers": layers, **{k: v for k, v in tables.items() if v},
-            "bases": bases}  # fmt: skip
+    return {"about": dict(patch.about), "layers": layers, **{k: v for k, v in tables.items() if v}, "bases": bases}
 
 
-def _sha256(said: str, parts: Mapping[str, bytes]) -> str:
-    total = hashlib.sha256(f"{len(said.encode())};{said}".encode())
-    for name in sorted(parts):
-        total.update(f"{name} {len(parts[name])};".encode() + parts[name])
-    return total.hexdigest()
+def _rounded(said: Any) -> Any:
+    """With six digits for every number that is not whole."""
+    if isinstance(said, Mapping):
+        return {name: _rounded(value) for name, value in said.items()}
+    if isinstance(said, list | tuple):
+        return [_rounded(value) for value in said]
+    return float(f"{said:.6g}") if isinstance(said, float) else said
 
 
 def read_patch(path: Path) -> Patch:
     """BadInput where the file is damaged, was made by a later amends, or is no patch."""
-    metadata, parts = _file(path)
-    if ABOUT not in metadata:
+    mark, data = _file(path)
+    if mark is None:
         raise BadInput(
             f"this is no patch; patch {path}; give a file that amends patch wrote, then the weights it is for"
         )
-    said = metadata[ABOUT]
-    if _sha256(said, parts) != metadata.get(SHA):
+    if mark != str(FORMAT):
+        raise BadInput(f"the patch is of format {mark}, and this amends reads {FORMAT}; patch {path}; make it again")
+    if hashlib.sha256(data[HASH:]).digest() != data[:HASH]:
         raise _damaged(path, "its sha256 is another")
     try:
-        about = json.loads(said)
-        if about["format"] != FORMAT:
-            age = "a later" if about["format"] > FORMAT else "an earlier"
-            raise BadInput(f"the patch was made by {age} amends; patch {path}; make it again")
-        return _patch(about, parts)
+        return _patch(data[HASH:])
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, Damaged) as e:
-        if isinstance(e, BadInput):
-            raise
         raise _damaged(path, f"{type(e).__name__}: {first_line(e)}") from e
 
 
-def _file(path: Path) -> tuple[dict[str, str], dict[str, bytes]]:
+def _file(path: Path) -> tuple[str | None, bytes]:
+    """The format it says it has, None where it says none, and what is in it."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -109,9 +104,8 @@ def _file(path: Path) -> tuple[dict[str, str], dict[str, bytes]]:
         raise BadInput(f"{what}; patch {path}; give a file that amends patch wrote")
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            names = list(file.keys()) if ABOUT in metadata else []
-            return metadata, {name: file.get_tensor(name).tobytes() for name in names}
+            mark = (file.metadata() or {}).get(MARK)
+            return mark, b"" if mark is None else file.get_tensor(TENSOR).tobytes()
     except OSError as e:
         raise BadInput(f"the file cannot be read ({e.strerror or first_line(e)}); patch {path}; check the path") from e
     except (SafetensorError, ValueError, TypeError) as e:
@@ -122,18 +116,22 @@ def _damaged(path: Path, why: str) -> BadInput:
     return BadInput(f"the patch is damaged ({why}); patch {path}; copy it again, or make it again with amends patch")
 
 
-def _patch(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> Patch:
+def _patch(data: bytes) -> Patch:
+    length, end = (int.from_bytes(data[at : at + 8], "little") for at in (0, 8))
+    said: dict[str, Any] = json.loads(unpacked(data[16 : 16 + end], min(length, LONGEST)))
+    at, parts = 16 + end, {}
+    for name, row in said["layers"].items():
+        parts[name] = {}
+        for key, size in row["bytes"].items():
+            parts[name][key], at = data[at : at + size], at + size
     layers = {}
     for name, row in said["layers"].items():
-        shape = tuple(int(n) for n in row["shape"])
-        own = {key.rpartition("/")[2]: part for key, part in parts.items() if key.rpartition("/")[0] == name}
-        kind = row["kind"]
-        move = None if kind == "exact" else KINDS[kind].of(row, own, int(np.prod(shape, dtype=np.int64)))
+        shape, kind = tuple(int(n) for n in row["shape"]), row["kind"]
+        move = None if kind == "exact" else KINDS[kind].of(row, parts[name], int(np.prod(shape, dtype=np.int64)))
         layers[name] = Layer(shape, float(row["changed"]), float(row["moved"]), move)
     bases = []
     for number, row in enumerate(said["bases"]):
         before = row["before"] if not number else {**bases[0].before, **row["before"]}
-        ways = {name: parts.get(f"{name}/bits{number or ''}", b"") for name in layers}
+        ways = {name: parts[name].get(f"bits{number or ''}", b"") for name in layers}
         bases.append(Base(before, row["after"], ways, row["judged"]))
-    ids = json.loads(unpacked(parts["ids"], min(int(said["ids"]), LONGEST)))
-    return Patch(layers, tuple(bases), said.get("tied", {}), said.get("stored", {}), {**said["about"], **ids})
+    return Patch(layers, tuple(bases), said.get("tied", {}), said.get("stored", {}), said["about"])

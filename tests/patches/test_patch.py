@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from copy import deepcopy
 
@@ -17,6 +16,7 @@ from amends.patches.codes import Damaged, along, bits, difference, packed, unpac
 from amends.patches.moves import Grid, LowRank
 from amends.patches.names import tensors
 from amends.patches.patch import between
+from amends.patches.reversible import minus, plus
 from amends.patches.shrink import as_grid, as_low_rank
 from tests.patches.kinds import made, moved, same
 
@@ -105,15 +105,9 @@ def test_a_wider_patch_asks_for_a_wider_model():
 def damaged(data: bytes) -> dict[str, bytes]:
     """A file of a patch, damaged in each way that is known."""
     length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8 : 8 + length])
-    said = json.loads(header["__metadata__"]["amends_patch"])
-    said["format"] = 2
-    header["__metadata__"]["amends_patch"] = json.dumps(said)
-    text = json.dumps(header).encode()
     flipped = {f"bit {at}": data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
-               for at in (9, 200, 8 + length + 1, len(data) - 3)}  # fmt: skip
-    return {"empty": b"", "cut": data[:-7], "cut in the header": data[:100], "longer": data + b"\0",
-            "other words": len(text).to_bytes(8, "little") + text + data[8 + length :], **flipped}  # fmt: skip
+               for at in (9, 60, 8 + length + 1, 8 + length + 70, len(data) - 3)}  # fmt: skip
+    return {"empty": b"", "cut": data[:-7], "cut in the header": data[:100], "longer": data + b"\0", **flipped}
 
 
 def test_damage_is_found(tmp_path):
@@ -124,6 +118,14 @@ def test_damage_is_found(tmp_path):
         path.write_bytes(data)
         with pytest.raises(BadInput, match=rf"the patch is damaged \(.*\); patch .*{name}"):
             amends.Patch.read(path)
+
+
+def test_a_patch_of_another_format_is_refused(tmp_path):
+    model = MODELS["float32"]
+    data = small(model, moved(model)).data
+    (tmp_path / "later.safetensors").write_bytes(data.replace(b'"amends_patch":"1"', b'"amends_patch":"9"'))
+    with pytest.raises(BadInput, match=r"the patch is of format 9, and this amends reads 1; patch .*later"):
+        amends.Patch.read(tmp_path / "later.safetensors")
 
 
 def test_what_is_no_patch(tmp_path):
@@ -168,14 +170,43 @@ def test_a_low_rank_is_the_same_sum_in_any_order():
     assert Grid.of(grid.about, grid.parts(), 50).delta().tolist() == grid.delta().tolist()
 
 
-def test_weights_that_lose_digits_come_back():
-    """Numbers from far below to far above the step, both zeros among them: adding rounds, taking off does not."""
-    model = nn.Linear(2000, 1, bias=False)
-    with torch.no_grad():
-        size = torch.logspace(-30, 2, 2000) * torch.where(torch.arange(2000) % 2 == 0, 1.0, -1.0)
-        size[:2] = torch.tensor([0.0, -0.0])
-        model.weight.copy_(size)
-    patch = between(tensors(model), tensors(moved(model)), {"weight": as_grid(np.full(2000, 0.03), -8)})
-    there = amends.apply(model, patch)
-    assert not np.array_equal(bits(there.weight - 0.03), bits(model.weight))
-    assert same(patch.revert(there), model)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_weights_that_lose_digits_come_back(dtype):
+    """Numbers from far below to far above the step, both zeros and what the step leads to zero among them."""
+    rng = np.random.default_rng(0)
+    delta = rng.integers(-7, 8, 3000) * 2.0**-6
+    weights = (torch.logspace(-7, 2, 3000, dtype=torch.float64) * torch.from_numpy(rng.choice([-1.0, 1.0], 3000))).to(dtype)
+    weights[::7], weights[1::7], weights[2::7] = 0.0, -0.0, -torch.from_numpy(delta[2::7]).to(dtype)
+    after, rest = plus(weights, delta)
+    assert np.array_equal(bits(minus(after, delta, rest)), bits(weights))
+    exact = weights.double() + torch.from_numpy(delta)
+    step = np.maximum(np.spacing(np.abs(exact.numpy()).astype(np.float32)), np.spacing(weights.abs().float().numpy()))
+    one = {torch.float64: 2.0**-29, torch.float32: 1.0, torch.float16: 2.0**13, torch.bfloat16: 2.0**16}[dtype]
+    off = (after.double() - exact).abs().numpy()
+    assert (off <= one * step + (2.0**-24 if dtype == torch.float16 else 0)).all()  # of the coarser of both, one step
+
+
+def test_what_some_weights_lose_others_hold():
+    """As many grow as shrink: of some 2,000 digits that rounding takes from 20,000 weights, few are left to be stored,
+    and without room, each of them."""
+    rng = np.random.default_rng(0)
+    weights, delta = torch.from_numpy(rng.normal(size=20000) * 0.1).float(), rng.integers(-7, 8, 20000) * 2.0**-9
+    growing = np.sign(weights.numpy()) * np.abs(delta)
+    assert len(plus(weights, delta)[1]) < 60
+    assert len(plus(weights, growing)[1]) > 500
+
+
+def test_whole_numbers_take_no_more_than_their_frequencies_say():
+    """Against Shannon's bound, with 2 % and 30 bytes for how often each is there."""
+    rng = np.random.default_rng(0)
+    for scale in (0.3, 1.0, 3.0):
+        values = np.clip(np.rint(rng.normal(size=5000) * scale), -7, 7).astype(np.int8)
+        shares = np.unique(values, return_counts=True)[1] / 5000
+        least = -5000 * float((shares * np.log2(shares)).sum()) / 8
+        made = packed(values.tobytes())
+        assert len(made) <= 1.02 * least + 30
+        assert unpacked(made, 5000) == values.tobytes()
+        for broken in (made[:-3], made + b"1", made[:4] + bytes([made[4] ^ 255]) + made[5:]):
+            with pytest.raises(Damaged):
+                assert unpacked(broken, 5000) != values.tobytes()
+                raise Damaged("other numbers")

@@ -12,7 +12,7 @@ from torch import nn
 import amends
 from amends.evaluation.predictions import right
 from amends.patches.make import Repaired
-from amends.patches.moves import moved
+from amends.patches.moves import forward
 from amends.patches.shrink import as_grid, candidates, cheapest, hull
 
 
@@ -48,7 +48,7 @@ def of(result, **other) -> Repaired:
 def test_it_is_smaller_and_as_good(result):
     small, exact = result.patch(), result.patch(exact=True)
     assert not small.exact
-    assert small.size < 0.7 * exact.size
+    assert small.size < 0.2 * exact.size
     assert small.bases[0].judged["verdict"] == result.verdict
     assert exact.bases[0].judged["overall"] == result.metrics["overall"]
     assert abs(small.bases[0].judged["overall"]["after"] - result.metrics["overall"]["after"]) <= 0.01
@@ -100,17 +100,18 @@ def test_fitted_to_the_answers_a_low_rank_does_more(result, monkeypatch):
     moves = {}
     for name in (k for k, v in start.items() if v.ndim == 2):
         u, s, vt = torch.linalg.svd((result.after[name] - start[name]).double(), full_matrices=False)
-        moves[name] = as_low_rank((u[:, :1] * s[:1]).numpy(), vt[:1].T.numpy(), 127)
-    teacher = refit.Teacher.of(train, result.after, 0)
-    fitted = refit.refitted(start, moves, teacher, 0)
+        moves[name] = as_low_rank((u[:, :1] * s[:1]).numpy(), vt[:1].T.numpy())
+    teacher = refit.Teacher.of([(0.1, train)], result.after, 0)
+    fitted = refit.refitted(start, moves, teacher)
 
     def distance(which) -> float:
-        theta = {k: moved(v, which[k]) if which.get(k) is not None else v for k, v in start.items()}
+        theta = {k: forward(v, which[k], b"") if which.get(k) is not None else v for k, v in start.items()}
         with torch.no_grad():
             return sum(float(teacher.distance(theta, part)) for part in range(len(teacher.outputs)))
 
     assert distance(fitted) < 0.5 * distance(moves)
     assert all(fitted[k].left.shape == moves[k].left.shape for k in moves)
+    assert all(np.abs(fitted[k].left).max() <= 8 for k in moves)
 
 
 def test_a_repair_that_was_refused_has_no_patch(result):
@@ -125,11 +126,11 @@ def test_a_change_of_low_rank_is_stored_as_one():
     after = before + torch.tensor(rng.normal(size=(60, 2)) @ rng.normal(size=(2, 80)) * 0.01, dtype=torch.float32)
     found = hull(candidates(before, after))
     worst = found[0].error
-    near = next(c for c in found if c.error < 1e-3 * worst)
+    near = next(c for c in found if c.error < 0.02 * worst)
     assert near.move is not None
     assert near.move.about["kind"] == "low rank"
     assert len(near.move.about["exponents"]) <= 3
-    assert float((moved(before, near.move) - after).norm() / (after - before).norm()) < 0.05
+    assert float((forward(before, near.move, b"") - after).norm() / (after - before).norm()) < 0.15
 
 
 def test_a_change_of_few_weights_is_stored_by_these():
