@@ -5,12 +5,14 @@
 DIR as in quality.py. Each row is the repair of one world by `amends.repair`: the size of its patch over that of the
 weights, exact and small (the whole file, and of it what the weights need: the rest are names, hashes and figures), the
 verdict, and accuracies on what judged with the repaired weights and with the small patch. Every patch is put on, taken
-off again, and held to the bit. Runs on torch and numpy alone, on a GPU if there is one.
+off again, and held to the bit. What each layer takes is told on stderr. Runs on torch and numpy alone, on a GPU if
+there is one.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -24,8 +26,9 @@ from training import for_epochs
 from worlds import Flipped, Recipe, World, world
 
 import amends
-from amends.patches.make import Repaired
+from amends.patches.make import Repaired, about_repair
 from amends.patches.patch import Patch
+from amends.patches.show import described
 
 
 class Transformer(nn.Module):
@@ -63,30 +66,44 @@ HEAD = (
 )  # fmt: skip
 
 
-def row(setting: str, seed: int, data: Data, device: str, budget: str) -> tuple[str, ...]:
+def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -> tuple[str, ...]:
     torch.manual_seed(seed)
+    begun = time.perf_counter()
     here = WORLDS[setting](data, seed, device)
     failures, right = (
         tuple(torch.cat(part) for part in zip(*(here.sets[name] for name in names), strict=True))
         for names in (("query", "holdout"), ("guard", "remaining"))
     )
+    tell(f"{setting}, seed {seed}: trained", begun)
     result = amends.repair(here.net, here.train, failures, right, seed=seed, budget=budget)
+    tell(f"{result.verdict}", begun)
     m = result.metrics
     size = sum(v.numel() * v.element_size() for v in here.net.state_dict().values())
     if result.verdict == "not repaired":
         return setting, f"{size / 1e3:,.0f} kB", *("–",) * 3, result.verdict, *("–",) * 8
-    begun = time.perf_counter()
-    of = Repaired(result.given, result.split, result.after, m, result.floor, result.kept)
-    exact, small = of.patch(exact=True), of.patch()
-    taken = time.perf_counter() - begun
+    about = {**about_repair(m), "removed": result.removed.tolist()}
+    of = Repaired(result.given, result.split, result.after, m, result.floor, result.kept, about)
+    start = time.perf_counter()
+    small = of.patch()
+    taken = time.perf_counter() - start
+    tell(f"{small}, exact: {small.exact}", begun)
+    exact = of.patch(exact=True)
     for patch in (exact, small):
         held_to_the_bit(here.net, patch)
-    judged, moves = small.bases[0].judged, sum(map(len, small.bases[0].ways.values()))
-    moves += sum(len(part) for layer in small.layers.values() if layer.move for part in layer.move.parts().values())
+    tell("both put on and taken off", begun)
+    layers = described(small)["layers"]
+    for layer in layers:
+        tell(f"  {layer['name']} {layer['shape']}: {layer['kind']} {layer['rank'] or ''}, {layer['bytes']:,} bytes")
+    judged = small.bases[0].judged
     pairs = [text for name in ("holdout", "remaining", "overall")
              for text in (f"{m[name]['after']:.3f}", f"{judged[name]['after']:.3f}")]  # fmt: skip
-    sizes = [f"{size / 1e3:,.0f} kB", *(f"{part / size:.1%}" for part in (exact.size, small.size, moves))]
+    parts = (exact.size, small.size, sum(layer["bytes"] for layer in layers))
+    sizes = [f"{size / 1e3:,.0f} kB", *(f"{part / size:.1%}" for part in parts)]
     return setting, *sizes, result.verdict, judged["verdict"], *pairs, f"{taken:.0f}"
+
+
+def tell(what: str, begun: float | None = None) -> None:
+    print(what if begun is None else f"{time.perf_counter() - begun:.0f} s: {what}", file=sys.stderr, flush=True)
 
 
 def held_to_the_bit(net: nn.Module, patch: Patch) -> None:
@@ -100,13 +117,14 @@ def main() -> None:
     ask.add_argument("--settings", nargs="+", choices=list(WORLDS), required=True)
     ask.add_argument("--seeds", type=int, default=1)
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    ask.add_argument("--budget", default="default", help="of the repairs")
+    ask.add_argument("--budget", default="default", help="of the repairs, a word or seconds")
     args = ask.parse_args()
+    budget = float(args.budget) if args.budget.replace(".", "", 1).isdigit() else args.budget
     warnings.filterwarnings("ignore")
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
     for setting in args.settings:
         for seed in range(args.seeds):
-            print(f"| {' | '.join(row(setting, seed, Data(args.data), args.device, args.budget))} |", flush=True)
+            print(f"| {' | '.join(row(setting, seed, Data(args.data), args.device, budget))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ MOST = 20  # rows of a table
 def show_patch(told: Mapping[str, Any], out: Path) -> None:
     """The size of a patch, what it moves, and the verdict with it."""
     console, judged = console_of(), told["judged"]
-    table = table_of("The layers it moves", "layer", "as", "weights", "changed", "how far")
+    table = table_of("The layers it moves", "layer", "as", "weights", "bytes", "changed", "how far")
     for row in told["layers"][:MOST]:
         kind = row["kind"] if row["rank"] is None else f"rank {row['rank']}"
-        table.add_row(row["name"], kind, f"{row['weights']:,}", f"{row['changed']:.0%}", f"{row['moved']:.1%}")
+        cells = (f"{row['weights']:,}", f"{row['bytes']:,}", f"{row['changed']:.0%}", f"{row['moved']:.1%}")
+        table.add_row(row["name"], kind, *cells)
     console.print(table)
     left = len(told["layers"]) - MOST
     if left > 0:

@@ -20,7 +20,8 @@ def described(patch: Patch) -> dict[str, Any]:
         "exact": patch.exact,
         "layers": [
             {"name": name, "kind": layer.kind, "rank": _rank(layer), "shape": list(layer.shape),
-             "weights": int(np.prod(layer.shape, dtype=np.int64)), "changed": layer.changed, "moved": layer.moved}
+             "weights": int(np.prod(layer.shape, dtype=np.int64)), "bytes": _bytes(patch, name),
+             "changed": layer.changed, "moved": layer.moved}
             for name, layer in patch.layers.items()
         ],
         "judged": dict(judged),
@@ -30,3 +31,10 @@ def described(patch: Patch) -> dict[str, Any]:
 
 def _rank(layer: Layer) -> int | None:
     return len(layer.move.exponents) if isinstance(layer.move, LowRank) else None
+
+
+def _bytes(patch: Patch, name: str) -> int:
+    """What leads this layer there and back."""
+    move = patch.layers[name].move
+    parts = [] if move is None else list(move.parts().values())
+    return sum(map(len, [*parts, *(base.ways.get(name, b"") for base in patch.bases)]))

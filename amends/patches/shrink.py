@@ -13,8 +13,8 @@ from amends.patches.moves import WIDEST, Grid, LowRank, Move
 
 LEVELS = 7  # the largest whole number of a low rank: with more ranks as many bytes do more than with finer numbers
 DEEPEST = 8  # halvings of the coarsest grid that are tried
-SHARE = 0.15  # of the weights' bytes; ranks that take more are not tried
-LARGE = 512  # rows and columns from which singular vectors are drawn, not computed to the last digit
+SHARE = 0.08  # of the weights' bytes; ranks that take more are not tried
+LARGE = 128  # rows and columns from which singular vectors are drawn, not computed to the last digit
 ROUNDED = 0.4  # of a step, added before it is cut off: near 0 a weight rather stays
 NAMED = 12.0  # bytes to say how a tensor moves, beside its numbers
 
@@ -30,8 +30,8 @@ class Candidate:
 
 def candidates(before: Tensor, after: Tensor) -> list[Candidate]:
     """The tensor left alone, on grids, and of low rank."""
-    wide = (after.detach().cpu().double() - before.detach().cpu().double()).contiguous()
-    delta = wide.reshape(-1).numpy()
+    wide = (after.detach().to(before.device).double() - before.detach().double()).contiguous()
+    delta = wide.cpu().reshape(-1).numpy()
     found = [Candidate(None, 0.0, float(delta @ delta))]
     for move in (*_grids(delta), *_low_ranks(wide, before.element_size())):
         error = move.delta() - delta
@@ -90,7 +90,7 @@ def _low_ranks(delta: Tensor, item: int) -> Iterator[LowRank]:
     else:
         u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
         v = vt.T
-    left, right = (u.double() * s.double().sqrt()).numpy(), (v.double() * s.double().sqrt()).numpy()
+    left, right = ((side.double() * s.double().sqrt()).cpu().numpy() for side in (u, v))
     keep = int((s > s[0] * 2.0 ** (-WIDEST / 2)).sum())
     rank = 1
     while rank <= min(most, keep):

@@ -17,8 +17,9 @@ from amends.patches.names import tensors, tied
 from amends.patches.refit import Teacher, refitted
 from amends.patches.shrink import Candidate, candidates, cheapest, hull
 
-ERROR = 0.0015  # of overall accuracy: the standard error that changed answers may give it
-LONGER = 1.25  # times as many bytes, from one size that is tried to the next
+LOSS = 0.005  # of overall accuracy that may go on what guards: it was learned by heart, and what judges loses less
+CHANGED = 0.03  # of the answers, whichever way
+LONGER = 1.4  # times as many bytes, from one size that is tried to the next
 PRICES = 120  # of a byte, four of them half of the four before
 LEAST = 1e-9  # of a distance in nats, where a tensor makes none
 
@@ -26,16 +27,17 @@ LEAST = 1e-9  # of a distance in nats, where a tensor makes none
 @dataclass(frozen=True, eq=False)
 class Guards:
     """Failures that were searched with and right examples that guarded: what a patch is made by. What judges the repair
-    is not among them."""
+    is not among them. A size is chosen by fitting to one half of both, and looking at the other half."""
 
     query: Factor
     guard: Factor | None
     share: float  # of the failures among all the user gave
     repaired: Params
 
-    def teacher(self, train: Factor, seed: int) -> Teacher:
+    def teacher(self, train: Factor, seed: int, half: bool) -> Teacher:
         """Half of what counts is train, and half what the model is for, in the proportion the user gave."""
-        sets = [(0.5, train), *((0.5 * weight, data) for weight, data in self._sets)]
+        seen = slice(None, None, 2 if half else 1)
+        sets = [(0.5, train), *((0.5 * weight, data[seen]) for weight, data in self._sets)]
         return Teacher.of(sets, self.repaired, seed)
 
     @property
@@ -50,16 +52,15 @@ class Guards:
 
     def _right(self, theta: Params) -> list[np.ndarray]:
         with torch.no_grad():
-            return [right(data, theta) for _, data in self._sets]
+            return [right(data[1::2], theta) for _, data in self._sets]
 
     def hold(self, theta: Params) -> bool:
-        """Whether so few answers change from right to wrong or back that overall accuracy is the same but for luck; a
-        single one may."""
-        error, changed = 0.0, 0
+        """Whether few answers of the other half change, and few more from right to wrong than back."""
+        loss = changed = 0.0
         for (weight, _), now, was in zip(self._sets, self._right(theta), self._known, strict=True):
-            number = int((now != was).sum())
-            error, changed = error + weight**2 * number / len(was) ** 2, changed + number
-        return changed <= 1 or error**0.5 <= ERROR
+            loss += weight * float((was & ~now).sum() - (now & ~was).sum()) / max(1, len(was))
+            changed += weight * float((now != was).sum()) / max(1, len(was))
+        return loss <= LOSS and changed <= CHANGED
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,21 +74,20 @@ class Small:
 
     def __call__(self) -> dict[str, Move | None] | None:
         """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds. The
-        shortest of them that holds, by halving: longer ones hold too."""
+        shortest of them that holds, by halving: longer ones hold too. Then it is fitted to all there is."""
         levels, found = self._levels(), None
         low, high = 0, len(levels) - 1
         while low <= high:
             middle = (low + high) // 2
-            moves = refitted(self.start, levels[middle], self._teacher)
-            if self.guards.hold(self._after(moves)):
-                found, high = moves, middle - 1
+            if self.guards.hold(self._after(refitted(self.start, levels[middle], self._teacher))):
+                found, high = levels[middle], middle - 1
             else:
                 low = middle + 1
-        return found
+        return None if found is None else refitted(self.start, found, self.guards.teacher(self.train, self.seed, False))
 
     @cached_property
     def _teacher(self) -> Teacher:
-        return self.guards.teacher(self.train, self.seed)
+        return self.guards.teacher(self.train, self.seed, half=True)
 
     def _levels(self) -> list[dict[str, Move | None]]:
         """Ways to move all of the tensors, the shortest first: at every price of a byte the nearest to the repaired
@@ -124,7 +124,8 @@ class Small:
         for name, move in moves.items():
             if move is not None:
                 like = self.start[name]
-                theta[name] = (like.double() + torch.from_numpy(move.delta()).to(like.device).reshape(like.shape)).to(like)
+                far = torch.from_numpy(move.delta()).to(like.device).reshape(like.shape)
+                theta[name] = (like.double() + far).to(like)
         return theta
 
 

@@ -1,6 +1,7 @@
-"""A patch as a safetensors file with one tensor: a sha256, all that it says as packed JSON, and what it moves.
+"""A patch as a safetensors file: where it comes from as JSON in the metadata, for any tool to read; and one tensor with
+a sha256, hashes, ids and layers as packed JSON, and what it moves.
 
-The sha256 is of all that follows, so that damage is found before anything is moved. Nothing in it is ever run.
+The sha256 is of all the rest, so that damage is found before anything is moved. Nothing in it is ever run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from amends.patches.patch import Base, Layer, Patch
 from amends.runs.disk import write_file
 
 FORMAT = 1  # one more whenever older amends can no longer read it
-MARK, TENSOR = "amends_patch", "patch"  # the key of the metadata that says the format, and the name of the tensor
+KEY, TENSOR = "amends_patch", "patch"  # of the metadata, and the name of the tensor
+IDS = ("removed", "relabelled")  # of what a patch says of itself, the long ones, packed
 HASH = hashlib.sha256().digest_size
 LONGEST = 2**30  # bytes of JSON
 
@@ -29,15 +31,24 @@ def as_bytes(patch: Patch) -> bytes:
     """The file, in the format of safetensors."""
     parts = _parts(patch)
     sizes = {name: {key: len(part) for key, part in own.items()} for name, own in parts.items()}
-    said = json.dumps(_rounded(_said(patch, sizes)), ensure_ascii=False, separators=(",", ":"), default=str).encode()
+    open_to_all = {"format": FORMAT, "about": {k: v for k, v in patch.about.items() if k not in IDS}}
+    told, said = _json(open_to_all), _json(_said(patch, sizes)).encode()
     text = packed(said)
     body = len(said).to_bytes(8, "little") + len(text).to_bytes(8, "little") + text
     body += b"".join(part for own in parts.values() for part in own.values())
-    data = hashlib.sha256(body).digest() + body
+    data = _sha256(told, body) + body
     where = {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}
-    head = json.dumps({"__metadata__": {MARK: str(FORMAT)}, TENSOR: where}, separators=(",", ":")).encode()
+    head = _json({"__metadata__": {KEY: told}, TENSOR: where}).encode()
     head += b" " * (-len(head) % 8)
     return len(head).to_bytes(8, "little") + head + data
+
+
+def _json(said: Mapping[str, Any]) -> str:
+    return json.dumps(_rounded(said), ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _sha256(told: str, body: bytes) -> bytes:
+    return hashlib.sha256(f"{len(told.encode())};{told}".encode() + body).digest()
 
 
 def save_patch(patch: Patch, path: Path) -> Path:
@@ -66,7 +77,8 @@ def _said(patch: Patch, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any
         other = {name: value for name, value in base.before.items() if value != first.before[name]}
         bases.append({"before": other, "after": dict(base.after), "judged": dict(base.judged)})
     tables = {"tied": dict(patch.tied), "stored": dict(patch.stored)}
-    return {"about": dict(patch.about), "layers": layers, **{k: v for k, v in tables.items() if v}, "bases": bases}
+    ids = {k: patch.about[k] for k in IDS if k in patch.about}
+    return {"ids": ids, "layers": layers, **{k: v for k, v in tables.items() if v}, "bases": bases}
 
 
 def _rounded(said: Any) -> Any:
@@ -80,23 +92,27 @@ def _rounded(said: Any) -> Any:
 
 def read_patch(path: Path) -> Patch:
     """BadInput where the file is damaged, was made by a later amends, or is no patch."""
-    mark, data = _file(path)
-    if mark is None:
+    told, data = _file(path)
+    if told is None:
         raise BadInput(
             f"this is no patch; patch {path}; give a file that amends patch wrote, then the weights it is for"
         )
-    if mark != str(FORMAT):
-        raise BadInput(f"the patch is of format {mark}, and this amends reads {FORMAT}; patch {path}; make it again")
-    if hashlib.sha256(data[HASH:]).digest() != data[:HASH]:
+    if _sha256(told, data[HASH:]) != data[:HASH]:
         raise _damaged(path, "its sha256 is another")
     try:
-        return _patch(data[HASH:])
+        open_to_all = json.loads(told)
+        if open_to_all["format"] != FORMAT:
+            age = "a later" if open_to_all["format"] > FORMAT else "an earlier"
+            raise BadInput(f"the patch was made by {age} amends; patch {path}; make it again")
+        return _patch(open_to_all["about"], data[HASH:])
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, Damaged) as e:
+        if isinstance(e, BadInput):
+            raise
         raise _damaged(path, f"{type(e).__name__}: {first_line(e)}") from e
 
 
 def _file(path: Path) -> tuple[str | None, bytes]:
-    """The format it says it has, None where it says none, and what is in it."""
+    """What it says to all, None where it is no patch, and its tensor."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -104,8 +120,8 @@ def _file(path: Path) -> tuple[str | None, bytes]:
         raise BadInput(f"{what}; patch {path}; give a file that amends patch wrote")
     try:
         with safe_open(path, framework="numpy") as file:
-            mark = (file.metadata() or {}).get(MARK)
-            return mark, b"" if mark is None else file.get_tensor(TENSOR).tobytes()
+            told = (file.metadata() or {}).get(KEY)
+            return told, b"" if told is None else file.get_tensor(TENSOR).tobytes()
     except OSError as e:
         raise BadInput(f"the file cannot be read ({e.strerror or first_line(e)}); patch {path}; check the path") from e
     except (SafetensorError, ValueError, TypeError) as e:
@@ -116,7 +132,7 @@ def _damaged(path: Path, why: str) -> BadInput:
     return BadInput(f"the patch is damaged ({why}); patch {path}; copy it again, or make it again with amends patch")
 
 
-def _patch(data: bytes) -> Patch:
+def _patch(about: Mapping[str, Any], data: bytes) -> Patch:
     length, end = (int.from_bytes(data[at : at + 8], "little") for at in (0, 8))
     said: dict[str, Any] = json.loads(unpacked(data[16 : 16 + end], min(length, LONGEST)))
     at, parts = 16 + end, {}
@@ -134,4 +150,4 @@ def _patch(data: bytes) -> Patch:
         before = row["before"] if not number else {**bases[0].before, **row["before"]}
         ways = {name: parts[name].get(f"bits{number or ''}", b"") for name in layers}
         bases.append(Base(before, row["after"], ways, row["judged"]))
-    return Patch(layers, tuple(bases), said.get("tied", {}), said.get("stored", {}), said["about"])
+    return Patch(layers, tuple(bases), said.get("tied", {}), said.get("stored", {}), {**about, **said["ids"]})

@@ -55,7 +55,7 @@ def test_the_small_form_is_smaller_and_has_the_verdict(patches, repaired):
     assert small.size < exact.size
     assert not small.exact
     assert small.bases[0].judged["verdict"] == exact.bases[0].judged["verdict"] == metrics["verdict"]
-    assert exact.bases[0].judged["overall"] == metrics["overall"]
+    assert exact.bases[0].judged["overall"] == pytest.approx(metrics["overall"], rel=1e-5)
     assert abs(small.bases[0].judged["overall"]["after"] - metrics["overall"]["after"]) < 0.02
     assert len(small.about["removed"]) == metrics["removed"]
     assert small.about["recipe"]["config"]["model"]["function"] == "my_model:build"
@@ -265,6 +265,6 @@ def test_run_card_and_report_show_it(repaired, tmp_path, capsys):
 
 def test_any_tool_can_read_what_it_says(patches):
     with safe_open(patches / "small.safetensors", framework="np") as file:
-        about = json.loads(file.metadata()["amends_patch"])
-    assert about["about"]["verdict"] in ("repaired", "partly repaired")
-    assert {"before", "after", "judged"} == set(about["bases"][0])
+        about = json.loads(file.metadata()["amends_patch"])["about"]
+    assert about["verdict"] in ("repaired", "partly repaired")
+    assert {"holdout", "overall", "recipe", "versions", "model"} <= set(about)

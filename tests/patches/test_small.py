@@ -48,7 +48,7 @@ def of(result, **other) -> Repaired:
 def test_it_is_smaller_and_as_good(result):
     small, exact = result.patch(), result.patch(exact=True)
     assert not small.exact
-    assert small.size < 0.2 * exact.size
+    assert small.size < 0.3 * exact.size
     assert small.bases[0].judged["verdict"] == result.verdict
     assert exact.bases[0].judged["overall"] == result.metrics["overall"]
     assert abs(small.bases[0].judged["overall"]["after"] - result.metrics["overall"]["after"]) <= 0.01
@@ -124,13 +124,14 @@ def test_a_change_of_low_rank_is_stored_as_one():
     rng = np.random.default_rng(0)
     before = torch.tensor(rng.normal(size=(60, 80)), dtype=torch.float32)
     after = before + torch.tensor(rng.normal(size=(60, 2)) @ rng.normal(size=(2, 80)) * 0.01, dtype=torch.float32)
-    found = hull(candidates(before, after))
-    worst = found[0].error
-    near = next(c for c in found if c.error < 0.02 * worst)
+    first, near, *_ = hull(candidates(before, after))
+    assert first.move is None
     assert near.move is not None
     assert near.move.about["kind"] == "low rank"
-    assert len(near.move.about["exponents"]) <= 3
-    assert float((forward(before, near.move, b"") - after).norm() / (after - before).norm()) < 0.15
+    assert len(near.move.about["exponents"]) == 2
+    assert near.error < 0.1 * first.error
+    distance = float((forward(before, near.move, b"").double() - after.double()).square().sum())
+    assert distance == pytest.approx(near.error, rel=1e-3)  # float32 rounds the sums
 
 
 def test_a_change_of_few_weights_is_stored_by_these():
