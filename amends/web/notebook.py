@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import ExitStack
 from html import escape
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STARTING = 30.0  # seconds the server may take
+ASKED = 3.0  # seconds the notebook's server may take
 HIGH = 760  # pixels of a frame
 
 
 class Page:
     """A review page that is being served. It shows itself in a notebook: inside it where the notebook's own server
-    hands it on, else as a link. `folder` is the run folder with the decisions, `address` where the page is."""
+    hands it on, else as a link above the report of the run. `folder` is the run folder with the decisions, `address`
+    where the page is."""
 
     def __init__(self, folder: Path, given: Any = None, port: int = 0):
         installed()
@@ -76,14 +79,22 @@ class Page:
         return self.address
 
     def _repr_html_(self) -> str:
-        """A frame only where the notebook's server hands the page on from its own address: the cookie of the page does
-        not cross from one address to another, and a frame from elsewhere would stay empty."""
+        """The page in a frame only where the notebook's server hands it on from its own address: the cookie of the page
+        does not cross from one address to another, and a frame from elsewhere would stay empty."""
         link = f'<p><a href="{escape(self.address)}" target="_blank" rel="noreferrer">Open the review</a></p>'
         if self._notebook is None:
-            return link
+            return link + self._report()
         path = urlsplit(self._notebook).path.rstrip("/")
         there = escape(f"{path}/proxy/{self.port}/?token={self._review.token}")
         return f'<iframe src="{there}" width="100%" height="{HIGH}" title="amends review"></iframe>{link}'
+
+    def _report(self) -> str:
+        """report.html whole, in a frame that asks nobody for anything and runs nothing."""
+        path = self.folder / "report.html"
+        if not path.is_file():
+            return ""
+        text = escape(path.read_text(encoding="utf-8"))
+        return f'<iframe sandbox srcdoc="{text}" width="100%" height="{HIGH}" title="amends report"></iframe>'
 
 
 def review(result: Any, folder: Any = None, *, port: int = 0) -> Page:
@@ -106,14 +117,30 @@ def review(result: Any, folder: Any = None, *, port: int = 0) -> Page:
 
 
 def notebook() -> str | None:
-    """The address of the notebook server that runs this kernel, where it can hand pages on; None where none does."""
+    """The address of the notebook server that runs this kernel, where it hands pages on; None where none does."""
     try:
-        import jupyter_server_proxy  # noqa: F401  # pyright: ignore[reportMissingImports]
         from jupyter_server.serverapp import list_running_servers  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
     ours = [s for s in list_running_servers() if str(s.get("pid")) == os.environ.get("JPY_PARENT_PID")]
-    return str(ours[0]["url"]) if ours else None
+    return str(ours[0]["url"]) if ours and _hands_on(str(ours[0]["url"])) else None
+
+
+def _hands_on(address: str) -> bool:
+    """Whether a notebook server knows addresses below proxy/ at all. It may run elsewhere than the kernel, so what is
+    installed here says nothing; whoever is not logged in is sent to log in where there is such a thing, and told 404
+    where there is none."""
+    parts = urlsplit(address)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    try:
+        asked = kind(parts.hostname or "localhost", parts.port, timeout=ASKED)
+        try:
+            asked.request("GET", f"{parts.path.rstrip('/')}/proxy/1/favicon.svg")
+            return asked.getresponse().status != 404
+        finally:
+            asked.close()
+    except (OSError, HTTPException):
+        return False
 
 
 def _of_notebook(address: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -20,6 +20,7 @@ SETS = ("train", "failures", "remaining")
 SIDES = {"": 160, "card": 560, "full": 1600}  # pixels of a thumbnail, on a card, and in full size
 CUT = 4000  # characters of a text
 SOON = 2.0  # seconds after a page was opened
+PATIENCE = 2.0  # seconds for data that is just being opened
 
 
 class Seen:
@@ -47,10 +48,9 @@ class Seen:
             self._warming.start()
 
     def close(self) -> None:
-        """Nothing is opened any more when this returns."""
         if self._warming is not None:
             self._warming.cancel()
-            self._warming.join()
+            self._warming.join(PATIENCE)
 
     def _warm(self) -> None:
         with suppress(AmendsError, OSError, ValueError, KeyError):

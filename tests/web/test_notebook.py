@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import re
 import sys
 import types
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 
@@ -21,9 +25,12 @@ def result():
 def test_a_result_is_shown_decided_about_and_handed_back(result):
     with amends.review(result) as page:
         assert repr(page) == page.address
-        assert page._repr_html_() == (
-            f'<p><a href="{page.address}" target="_blank" rel="noreferrer">Open the review</a></p>'
+        link, frame = page._repr_html_().split("<iframe ")
+        assert link == f'<p><a href="{page.address}" target="_blank" rel="noreferrer">Open the review</a></p>'
+        inside = re.fullmatch(
+            r'sandbox srcdoc="([^"]*)" width="100%" height="760" title="amends report"></iframe>', frame
         )
+        assert html.unescape(inside[1]) == (page.folder / "report.html").read_text()  # no frame that could stay empty
         browser = Browser(page.address)
         listed = browser.ask("api/causes?limit=200&copies=all")["rows"]
         assert [row["index"] for row in listed] == result.causes["index"].tolist()
@@ -41,23 +48,59 @@ def test_a_result_is_shown_decided_about_and_handed_back(result):
         assert Browser(again.address).ask("api/run")["counts"]["keep"] == 2
 
 
-def test_in_a_notebook_whose_server_hands_pages_on_it_is_inside_it(result, tmp_path, monkeypatch):
+@pytest.fixture
+def notebook(monkeypatch):
+    """A notebook server that runs this kernel, as somebody who is not logged in meets it; by the status of proxy/."""
+    opened = []
+
+    def of(status: int) -> str:
+        class Server(BaseHTTPRequestHandler):
+            def do_GET(self):
+                known = re.fullmatch(r"/user/ana/proxy/\d+/.*", self.path)
+                self.send_response(status if known else 404)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        made = HTTPServer(("127.0.0.1", 0), Server)
+        Thread(target=made.serve_forever, daemon=True).start()
+        opened.append(made)
+        address = f"localhost:{made.server_port}"
+        server = types.ModuleType("jupyter_server.serverapp")
+        server.list_running_servers = lambda: [
+            {"pid": 7, "url": "http://elsewhere:1/"}, {"pid": 8, "url": f"http://{address}/user/ana/"},
+        ]  # fmt: skip
+        monkeypatch.setitem(sys.modules, "jupyter_server", types.ModuleType("jupyter_server"))
+        monkeypatch.setitem(sys.modules, "jupyter_server.serverapp", server)
+        monkeypatch.setenv("JPY_PARENT_PID", "8")
+        return address
+
+    yield of
+    for made in opened:
+        made.shutdown()
+        made.server_close()
+
+
+def test_in_a_notebook_whose_server_hands_pages_on_it_is_inside_it(result, tmp_path, notebook):
     """Through the notebook's own address, which the page then knows as its host and as what may hold it."""
-    server = types.ModuleType("jupyter_server.serverapp")
-    server.list_running_servers = lambda: [
-        {"pid": 7, "url": "http://elsewhere:1/"}, {"pid": 8, "url": "http://localhost:8888/user/ana/"},
-    ]  # fmt: skip
-    for name, module in (("jupyter_server", types.ModuleType("jupyter_server")), ("jupyter_server.serverapp", server),
-                         ("jupyter_server_proxy", types.ModuleType("jupyter_server_proxy"))):  # fmt: skip
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setenv("JPY_PARENT_PID", "8")
+    address = notebook(302)  # to log in first
     with amends.review(result, tmp_path / "run") as page:
         token = page.address.partition("token=")[2]
         assert f'<iframe src="/user/ana/proxy/{page.port}/?token={token}"' in page._repr_html_()
-        browser = Browser(page.address, host="localhost:8888")
-        said = browser.ask("api/cut", {"cut": 3}, Origin="http://localhost:8888")
+        browser = Browser(page.address, host=address)
+        said = browser.ask("api/cut", {"cut": 3}, Origin=f"http://{address}")
         assert said["cut"] == 3
-        assert "frame-ancestors 'self' http://localhost:8888" in browser.policy
+        assert f"frame-ancestors 'self' http://{address}" in browser.policy
+
+
+def test_in_a_notebook_whose_server_hands_nothing_on_no_frame_is_empty(result, tmp_path, notebook, monkeypatch):
+    notebook(404)
+    with amends.review(result, tmp_path / "run") as page:
+        assert "<iframe src" not in page._repr_html_()
+    monkeypatch.setenv("JPY_PARENT_PID", "7")  # one that does not answer
+    with amends.review(tmp_path / "run") as page:
+        assert "<iframe src" not in page._repr_html_()
 
 
 @pytest.mark.parametrize(("given", "more", "said"), [

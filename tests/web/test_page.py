@@ -110,7 +110,7 @@ def test_a_second_tab_follows_and_so_does_a_tab_whose_server_was_killed(browser,
             one.press("r")
             other.wait_for_selector(".line .badge.remove")
             process.kill()
-            process.wait()
+            process.wait(20)
             one.press("k", "r", "k")
             one.page.wait_for_selector(".saved.away")
             assert "kept here" in one.page.inner_text(".saved")

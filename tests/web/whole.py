@@ -25,9 +25,18 @@ def repaired(page, wait=120_000) -> dict:
     page.view("repair")
     page.page.wait_for_selector(".start button.main:enabled")
     page.press("Shift+R")
+    page.page.wait_for_selector(".running")
     page.page.click("text=See the result", timeout=wait)
     page.page.wait_for_selector(".result .verdict")
-    return page.asked("api/repairs")["rows"][0]
+    return page.asked("api/repairs")["rows"][-1]
+
+
+def cut_at(page, n: int) -> None:
+    page.view("many")
+    page.page.fill(".cutting input[type=number]", str(n))
+    page.press("Tab")
+    page.saved()
+    page.page.evaluate("document.activeElement.blur()")
 
 
 @pytest.mark.parametrize("kind", ["pictures", "texts", "rows"])
@@ -42,15 +51,12 @@ def test_from_a_search_through_forty_decisions_to_an_accepted_repair(browser, co
                 page.press("Enter")
             else:
                 page.press("k" if i % 10 == 4 else "s" if i % 10 == 7 else "r")
+        assert serious(page.page) == []
         told = page.counts()
         kept = decisions(page, folder)
         assert told["remove"] + told["relabel"] + told["keep"] == len(kept)
         assert told["seen"] >= 40
-        page.view("many")
-        page.page.fill(".cutting input[type=number]", "60")
-        page.press("Tab")
-        page.saved()
-        page.page.evaluate("document.activeElement.blur()")
+        cut_at(page, 60)
         assert page.counts()["removed"] > told["removed"]
         page.press("u")
         now = page.counts()
@@ -148,3 +154,55 @@ def finished(browser, searched, tmp_path_factory):
         page.saved()
         repaired(page)
     return folder
+
+
+def test_a_repair_is_cancelled_and_two_others_are_compared(browser, copy):
+    folder = copy("texts")
+    with served(folder) as (_, address), tab(browser, address) as page:
+        cut_at(page, 40)
+        page.view("repair")
+        page.page.wait_for_selector(".start button.main:enabled")
+        page.press("Shift+R")
+        page.page.click(".running button:text-is('Cancel')")
+        page.page.wait_for_selector(".ended.cancelled")
+        assert page.page.inner_text(".ended.cancelled p >> nth=0") == "It was cancelled. Nothing was changed."
+        assert not (folder / "repairs/1").exists()
+        first = repaired(page)
+        cut_at(page, 50)
+        second = repaired(page)
+        assert [(r["number"], r["removed"]) for r in (first, second)] == [(2, 40), (3, 50)], (first, second)
+        page.page.click("text=Make the patch")
+        page.page.wait_for_selector(".patch tbody tr", timeout=120_000)
+        told = page.asked("api/repairs/3")["patch"]
+        assert page.page.inner_text(".patch").count("\n") > len(told["layers"])
+        assert f"{told['bytes']:,} bytes" in page.page.inner_text(".patch")
+        assert serious(page.page) == []
+        with page.page.expect_download() as waiting:
+            page.page.click(".exports a:text-is('Patch')")
+        assert waiting.value.path().stat().st_size == told["bytes"]
+        page.page.click(".crumb a")
+        page.page.wait_for_selector("text=Compare two")
+        page.page.wait_for_selector("[aria-label='What differs'] th:has-text('removed')")
+        said = page.page.inner_text("section:has(h2:text-is('Compare two'))")
+        assert "40 removed by both, 0 only by repair 2, 10 only by repair 3." in said
+        page.page.select_option("section:has(h2:text-is('Compare two')) select >> nth=0", "3")
+        page.page.wait_for_selector("[aria-label='What differs']", state="detached")  # of one with itself there is none
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_repair_loses_nothing(browser, copy):
+    folder = copy("texts")
+    with served(folder) as (process, address), tab(browser, address) as page:
+        page.press(*["r"] * 12, "k")
+        told = page.counts()
+        page.view("repair")
+        page.page.wait_for_selector(".start button.main:enabled")
+        page.press("Shift+R")
+        page.page.wait_for_selector(".running")
+        process.kill()
+        process.wait(20)
+        page.page.wait_for_selector(".saved.away")
+        with served(folder, "--port", address.partition("127.0.0.1:")[2].partition("/")[0]):
+            page.page.click("text=See the result", timeout=120_000)
+            page.page.wait_for_selector(".result .verdict")
+            assert page.counts() | {"seen": told["seen"]} == told
+            assert page.asked("api/repairs")["rows"][0]["removed"] in (told["removed"], 0)

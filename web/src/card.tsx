@@ -127,7 +127,7 @@ export function Card({ of, onFull }: { of: Cause; onFull: () => void }) {
   useEffect(() => page.look(of.index), [of.index]);
   const says = `training example ${of.index}, given label ${of.given}, suggested ${of.suggested}`;
   return (
-    <article class={`card large ${kind}`} aria-label={`Cause of rank ${of.rank}`}>
+    <article class={`card large ${kind}`} tabIndex={0} aria-label={`Cause of rank ${of.rank}`}>
       <header>
         <span class="rank">{of.rank}</span>
         <span class="soft">train[{of.index}]</span>

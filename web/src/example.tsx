@@ -70,14 +70,14 @@ export function Appearance({ look, says, size, features = [] }: Props) {
 }
 
 /** An example of the failures or of remaining, with its label and what the model predicts. */
-export function Told({ of, set }: { of: Failure | Shown; set: string }) {
+export function Told({ of, set, word }: { of: Failure | Shown; set: string; word: string }) {
   const said = [of.predicted, of.predicted_after].filter((word) => word !== null && word !== "");
   return (
     <span class="told">
       {of.label !== null && <b>{of.label}</b>}
       {said.length > 0 && (
         <span class="said">
-          <span class="word">predicted </span>
+          <span class="word">{word} </span>
           {said.join(" → ")}
         </span>
       )}
@@ -88,12 +88,19 @@ export function Told({ of, set }: { of: Failure | Shown; set: string }) {
   );
 }
 
-export function FailureTile({ of, set = "failures", features = [] }: { of: Failure | Shown; set?: string; features?: string[] }) {
+interface Tile {
+  of: Failure | Shown;
+  set?: string;
+  features?: string[];
+  word?: string; // what the second label is
+}
+
+export function FailureTile({ of, set = "failures", features = [], word = "predicted" }: Tile) {
   const says = `${set} ${of.index}${of.label === null ? "" : `, label ${of.label}`}`;
   return (
     <>
       <Appearance look={of.look} says={says} features={features} />
-      <Told of={of} set={set} />
+      <Told of={of} set={set} word={word} />
     </>
   );
 }

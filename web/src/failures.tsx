@@ -25,7 +25,7 @@ function CausesOf({ failure }: { failure: Failure }) {
       <ul class={`tiles ${kind}`}>
         {rows?.map((row) => (
           <li>
-            <FailureTile of={{ ...row, label: row.given, predicted: row.suggested === row.given ? null : `suggested ${row.suggested}`, predicted_after: null }} set="train" />
+            <FailureTile of={{ ...row, label: row.given, predicted: row.suggested === row.given ? null : row.suggested, predicted_after: null }} set="train" word="suggested" />
             <Badge decision={row.decision} label={row.new_label} effective={row.effective} short />
           </li>
         ))}

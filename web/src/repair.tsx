@@ -148,7 +148,16 @@ function Start() {
   );
 }
 
-const words = (value: unknown): string => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : typeof value === "number" && !Number.isInteger(value) ? value.toFixed(4) : String(value));
+/** A value of a run as a person reads it: an accuracy before and after, a number, a word. */
+function words(value: unknown): string {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "number") return Number.isInteger(value) ? count(value) : value.toFixed(4);
+  if (typeof value !== "object") return String(value);
+  if ("before" in value && "after" in value) return `${share(value.before as number | null)} → ${share(value.after as number | null)}`;
+  return JSON.stringify(value);
+}
+
+const RESULTS: Record<string, string> = { newly_broken: "newly broken" };
 
 function Compare({ repairs }: { repairs: Made[] }) {
   const [one, setOne] = useState(repairs[1]?.number ?? 0);
@@ -196,9 +205,9 @@ function Compare({ repairs }: { repairs: Made[] }) {
                 </tr>
               </thead>
               <tbody>
-                {Object.entries({ ...found.settings, ...found.results }).map(([key, [a, b]]) => (
+                {[...Object.entries(found.results ?? {}), ...Object.entries(found.settings)].map(([key, [a, b]]) => (
                   <tr>
-                    <th scope="row">{key}</th>
+                    <th scope="row">{RESULTS[key] ?? key}</th>
                     <td class="number">{words(a)}</td>
                     <td class="number">{words(b)}</td>
                   </tr>
