@@ -50,10 +50,14 @@ def test_solve_undoes_the_product(make, case):
     assert_close(precision.solve(precision @ vector), vector, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("make", [Diagonal, Dense, Kronecker], ids=lambda c: c.__name__)
-def test_draws_have_the_right_spread(make):
+FORMS = {"diagonal": Diagonal(GGN(), 2.0), "dense": Dense(GGN(), 2.0), "kronecker": Kronecker(GGN(), 2.0),
+         "isotropic": Isotropic(2.5)}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_draws_have_the_right_spread(form):
     data, _ = world("linear", torch.float64)
-    precision = make(GGN(), prior=2.0)(data, data.network.params)
+    precision = FORMS[form](data, data.network.params)
     noise = torch.Generator().manual_seed(0)
     draws = torch.stack([flatten(precision.draw(noise)) for _ in range(8000)])
     product = torch.cov(draws.T) @ precision.dense()

@@ -113,3 +113,19 @@ def test_what_is_not_finite_at_the_start_stops_the_run():
         list(LBFGS()([Cliff()], {"x": torch.tensor([2.0], dtype=torch.float64)}))
     with pytest.raises(NonFinite, match="step"):
         list(Adam(every=1)([Cliff()], {"x": torch.tensor([2.0], dtype=torch.float64)}))
+
+
+def test_the_first_step_of_lbfgs_is_for_a_loss_of_order_one():
+    """Of −1,000 − ‖θ − a‖²/200 it looks first one gradient ahead, in units of the value and one more."""
+    a, seen = torch.tensor([3.0, -1.0], dtype=torch.float64), []
+
+    class Far:
+        def value_and_grad(self, theta):
+            seen.append(theta["w"].clone())
+            left = theta["w"] - a
+            return -1000 - float(left @ left) / 200, {"w": -left / 100}
+
+    start = {"w": torch.zeros(2, dtype=torch.float64)}
+    next(LBFGS(steps=1)([Far()], start))
+    value, gradient = 1000 + 10 / 200, a / 100
+    assert_close(seen[1], gradient / (value + 1))

@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score
 
 from amends import methods
 from amends.algorithm.identify import identify
-from benchmarks.published import aqua, kronfluence, opendataval
+from benchmarks.published import aqua, corrective, kronfluence, opendataval
 from benchmarks.published.aqua import ResNet1D
 from benchmarks.published.resnet9 import ResNet9
 
@@ -123,3 +123,46 @@ def test_pen_strokes():
         o[c] - max(v for i, v in enumerate(o) if i != c) for o, c in zip(net(x).tolist(), y.tolist(), strict=True)
     ]
     assert aqua.margins(net, x, y).tolist() == pytest.approx(by_hand)
+
+
+def images(folder):
+    """A hundred images of noise to train on and sixty to test with, in the files of CIFAR-10."""
+    rng = np.random.default_rng(0)
+    for name, n in [*((f"train_part{i}", 20) for i in range(1, 6)), ("test", 60)]:
+        pixels, labels = rng.integers(0, 256, (n, 3, 32, 32), dtype=np.uint8), np.arange(n, dtype=np.uint8) % 10
+        np.savez(folder / f"cifar10_{name}.npz", x_delta=pixels, y=labels)
+    return kronfluence.Data(str(folder))
+
+
+def test_bad_images(tmp_path):
+    """Poison: a white corner and the label of planes, in so many. Confusion: as many cats are dogs as dogs are cats."""
+    data = images(tmp_path)
+    true = data.all_of_cifar()[0][1]
+    poison = corrective.world(data, "poison", 12, 0, "cpu")
+    corner = poison.train[0][:, :, -3:, -3:].flatten(2)
+    white = (corner == corner.amax((0, 2), keepdim=True)).all(2).all(1)
+    assert white.nonzero().flatten().tolist() == sorted(poison.bad.tolist())
+    assert (poison.train[1][poison.bad] == 0).all()
+    confusion = corrective.world(data, "confusion", 8, 0, "cpu")
+    before, after = true[confusion.bad], confusion.train[1][confusion.bad].tolist()
+    assert before.tolist() == [3] * 4 + [5] * 4
+    assert after == [5] * 4 + [3] * 4
+    assert (confusion.train[1].numpy() != true).sum() == 8
+    for world in (poison, confusion):
+        assert sum(len(y) for _, y in world.judges) == (60 if world is poison else 30)
+    assert set(confusion.judges[0][1].tolist()) == {3, 5}
+
+
+def test_dampening_shrinks_what_matters_more_for_the_bad():
+    """SSD by hand for a softmax regression, one batch each: importance is the square of the mean gradient."""
+    torch.manual_seed(0)
+    net = torch.nn.Linear(4, 3, bias=False).double()
+    x, y = torch.randn(30, 4, dtype=torch.float64), torch.randint(3, (30,))
+    told = torch.tensor([2, 5, 6])
+    left = torch.nn.functional.one_hot(y, 3) - net(x).detach().softmax(1)
+    every, bad = ((left[at].T @ x[at] / len(at)).square() for at in (torch.arange(30), told))
+    world = corrective.World("poison", (x, y), told, None, None, 0)
+    made = corrective.dampened(net, world, told).weight
+    by_hand = torch.where(bad > 10 * every, every / bad, 1) * net.weight
+    assert torch.allclose(made, by_hand)
+    assert 0 < (made != net.weight).sum() < made.numel()

@@ -1,0 +1,183 @@
+"""Corrective machine unlearning (Goel et al. 2024): a model learned bad data, of which only a part is known.
+
+    python -m benchmarks.published.corrective --data DIR --kind poison --size 500
+
+DIR holds cifar10_train_part1..5.npz and cifar10_test.npz. *Poison*: so many images of CIFAR-10 get a white patch of 3x3
+in the lower right corner and are called planes. *Confusion*: half as many cats are called dogs, and dogs cats. A
+ResNet-9 learns them. The methods of the paper are told a share of the bad images: to train again without them, to go on
+training without them (fine-tuning), and selective synaptic dampening (SSD, Foster et al. 2024), which shrinks weights
+that matter more for them than for the rest. amends is told none of them, but failures: 500 test images with the patch
+that are called planes, or cats and dogs that are taken for each other, and what is right of the same half of the test
+set. Judged on the other half: accuracy where the bad data does harm (with the patch; cats and dogs), and elsewhere
+(without it; all other classes).
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+import amends
+from benchmarks.published.kronfluence import scaled
+from benchmarks.published.resnet9 import ResNet9
+from benchmarks.sources import Data
+from benchmarks.timing import timed
+from benchmarks.training import shifted_and_mirrored
+
+STEPS, TUNING, BATCH, RATE, DECAY = 4000, 1000, 512, 0.025, 5e-4
+PATCH, PLANE, CAT, DOG = 3, 0, 3, 5
+SELECTION, DAMPENING = 10.0, 1.0  # of SSD: how much more a weight must matter, and how far it is shrunk
+SHOWN = 500  # failures that amends is shown
+Pair = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """The training set, which of it is bad, a half of the test set to give and one to judge with, as pairs of where
+    the bad data does harm and where it does not."""
+
+    kind: str
+    train: Pair
+    bad: Tensor
+    given: tuple[Pair, Pair]
+    judges: tuple[Pair, Pair]
+    seed: int
+
+
+def patched(x: Tensor, white: Tensor) -> Tensor:
+    out = x.clone()
+    out[:, :, -PATCH:, -PATCH:] = white
+    return out
+
+
+def world(data: Data, kind: str, size: int, seed: int, device: str) -> World:
+    (images, labels), (tested, truth) = data.all_of_cifar()
+    x, xt = scaled(images, device), scaled(tested, device)
+    y, yt = (torch.tensor(part.astype(np.int64), device=device) for part in (labels, truth))
+    white = scaled(np.full((1, 3, 1, 1), 255, np.uint8), device)
+    rng = np.random.default_rng(seed)
+    halves = np.array_split(rng.permutation(len(yt)), 2)
+    if kind == "poison":
+        bad = torch.tensor(rng.choice(len(y), size, replace=False), device=device)
+        x[bad], y[bad] = patched(x[bad], white), PLANE
+        sets = [((patched(xt[h], white), yt[h]), (xt[h], yt[h])) for h in halves]
+    else:
+        cats, dogs = ((y == c).nonzero().flatten()[: size // 2] for c in (CAT, DOG))
+        bad = torch.cat([cats, dogs])
+        y[cats], y[dogs] = DOG, CAT
+        inside = (yt == CAT) | (yt == DOG)
+        sets = [tuple((xt[h][at], yt[h][at]) for at in (inside[h], ~inside[h])) for h in halves]
+    return World(kind, (x, y), bad, sets[0], sets[1], seed)  # pyright: ignore[reportArgumentType]
+
+
+def trained(w: World, kept: Tensor, steps: int, start: nn.Module | None = None) -> nn.Module:
+    """SGD with momentum .9; the rate rises over a hundredth of the steps and falls to a fifth; bfloat16 on a GPU. A
+    patch moves with its image when that is shifted."""
+    torch.manual_seed(w.seed)
+    x, y = w.train[0][kept], w.train[1][kept]
+    net = ResNet9(scale=1.0, nonlinearity=lambda: nn.CELU(0.075)) if start is None else copy.deepcopy(start)
+    net = net.to(x.device).train()
+    optimiser = torch.optim.SGD(net.parameters(), lr=RATE, momentum=0.9, weight_decay=DECAY)
+    warm = max(1, steps // 100)
+    rates = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: min((i + 1) / warm, 1 - i / (1.25 * steps)))
+    for _ in range(steps):
+        part = torch.randint(len(x), (min(BATCH, len(x)),), device=x.device)
+        optimiser.zero_grad()
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
+            loss = nnf.cross_entropy(net(shifted_and_mirrored(x[part])), y[part])
+        loss.backward()
+        optimiser.step()
+        rates.step()
+    return net.eval()
+
+
+def importance(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """The square of the gradient of each batch, averaged."""
+    total = {k: torch.zeros_like(p) for k, p in net.named_parameters()}
+    parts = list(zip(x.split(BATCH), y.split(BATCH), strict=True))
+    for a, b in parts:
+        net.zero_grad()
+        nnf.cross_entropy(net(a), b).backward()
+        for k, p in net.named_parameters():
+            if p.grad is not None:
+                total[k] += p.grad.square() / len(parts)
+    net.zero_grad()
+    return total
+
+
+def dampened(net: nn.Module, w: World, told: Tensor) -> nn.Module:
+    """SSD: where the bad images matter `SELECTION` times as much as all, a weight is shrunk in proportion."""
+    made = copy.deepcopy(net)
+    x, y = w.train
+    every, bad = importance(made, x, y), importance(made, x[told], y[told])
+    with torch.no_grad():
+        for k, p in made.named_parameters():
+            chosen = bad[k] > SELECTION * every[k]
+            shrunk = (DAMPENING * every[k] / bad[k].clamp(min=1e-30)).clamp(max=1)
+            p.mul_(torch.where(chosen, shrunk, torch.ones_like(p)))
+    return made
+
+
+@torch.no_grad()
+def said(net: nn.Module, x: Tensor) -> Tensor:
+    return torch.cat([net(part).argmax(1) for part in x.split(1024)])
+
+
+def repaired(net: nn.Module, w: World) -> tuple[nn.Module, np.ndarray]:
+    """`amends.repair` with failures where harm is done, and what is right of the same half."""
+    (xh, yh), (xo, yo) = w.given
+    harmed, other = said(net, xh), said(net, xo)
+    called = harmed == PLANE if w.kind == "poison" else (harmed == CAT) | (harmed == DOG)
+    failed = ((harmed != yh) & called).nonzero().flatten()[:SHOWN]
+    right = torch.cat([xh[harmed == yh], xo[other == yo]]), torch.cat([yh[harmed == yh], yo[other == yo]])
+    result = amends.repair(net, w.train, (xh[failed], yh[failed]), right, batch_size=1024, seed=w.seed, progress=False)
+    return result.model, result.removed
+
+
+def main(args: list[str] | None = None) -> None:
+    ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    ask.add_argument("--data", required=True, help="folder with cifar10_train_part1..5.npz and cifar10_test.npz")
+    ask.add_argument("--kind", choices=["poison", "confusion"], required=True)
+    ask.add_argument("--size", type=int, required=True, help="bad images")
+    ask.add_argument("--told", type=float, nargs="+", default=[0.1, 0.5, 1.0], help="shares of them that are known")
+    ask.add_argument("--seed", type=int, default=0)
+    ask.add_argument("--steps", type=int, default=STEPS)
+    ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    given = ask.parse_args(args)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    w = world(Data(given.data), given.kind, given.size, given.seed, given.device)
+    everything = torch.arange(len(w.train[1]), device=given.device)
+    net, seconds = timed(lambda: trained(w, everything, given.steps))
+    print("| method | told | where harm is done | elsewhere | seconds |\n|---|---|---|---|---|")
+
+    def row(name: str, told: str, model: nn.Module, seconds: float, note: str = "") -> None:
+        right = [f"{float((said(model, x) == y).double().mean()):.3f}" for x, y in w.judges]
+        print(f"| {name} | {told} | {' | '.join(right)} | {seconds:.0f} |{note}", flush=True)
+
+    row("as it was trained", "-", net, seconds)
+    (model, removed), seconds = timed(lambda: repaired(net, w))
+    bad = set(w.bad.tolist())
+    hits = sum(int(i) in bad for i in removed)
+    row("amends.repair", "failures alone", model, seconds, f" <!-- {len(removed)} removed, {hits} of them bad -->")
+    tuning = round(given.steps * TUNING / STEPS)
+    for share in given.told:
+        told = w.bad[torch.randperm(len(w.bad), generator=torch.Generator().manual_seed(w.seed)).to(w.bad.device)]
+        told = told[: max(1, round(share * len(told)))]
+        kept = everything[~torch.isin(everything, told)]
+        for name, make in (
+            ("SSD", lambda told=told: dampened(net, w, told)),
+            ("fine-tuning", lambda kept=kept: trained(w, kept, tuning, net)),
+            ("training again", lambda kept=kept: trained(w, kept, given.steps)),
+        ):
+            model, seconds = timed(make)
+            row(name, f"{share:.0%}", model, seconds)
+
+
+if __name__ == "__main__":
+    main()
