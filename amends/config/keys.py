@@ -61,6 +61,7 @@ SHARED = {
     "transform": Key("package.module:function that turns one raw input into what the model takes; must not be random"),
     "augment": Key("package.module:function like transform, but random; used for fine-tuning only"),
     "target": Key("what the model predicts", choices=TARGETS, default="class"),
+    "on_error": Key("what to do where an example cannot be read", choices=("stop", "skip"), default="stop"),
 }
 SET = {
     "path": Key("file or folder", path=True),

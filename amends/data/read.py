@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from amends.data import formats
-from amends.data.formats.raw import ROW, Asked
+from amends.data.formats.raw import ROW, Asked, Raw
 from amends.data.inputs import Inputs, each
 from amends.data.records import Records
 from amends.data.source import Augmented, Normal, Source, inputs_of
+from amends.data.stored import SKIP, STOP
 from amends.data.targets import targets
 from amends.data.views import unsteady
+from amends.errors import BadInput
 
 
 def read(
@@ -40,6 +43,7 @@ def read(
     augment: Callable[[Any], Any] | None = None,
     encode: Callable[[list[Any]], Any] | None = None,
     target: str = "class",
+    on_error: str = "stop",
 ) -> Records:
     """Labelled examples of a file or folder, ready for a model.
 
@@ -56,13 +60,20 @@ def read(
     `augment` then returns another raw input, which is encoded. `target` is "class", "real", "labels" (`label`
     names columns of 0 and 1), "tokens" (the input_ids that `encode` returns, without padding), or
     "response": rows of `messages`, or of a `prompt` and a `response`, of which the response alone is asked; `encode` is
-    then what `amends.models.chat` returns.
+    then what `amends.models.chat` returns. `on_error` says what happens where an example cannot be read or transformed:
+    "stop", or "skip" to go on without it.
     """
     names = () if classes is None else tuple(map(str, classes))
     encoded = encode is not None or transform is not None
     asked = Asked(split, label, image, text, features, id, messages, prompt, response, names, target, encoded)
     raw = formats.raw(Path(path), format, asked)
-    source = Source(raw, inputs_of(raw, size, gray), transform, encode, Normal.of(mean, std, raw, encode))
+    if on_error not in (STOP, SKIP):
+        raise BadInput(f'on_error is {on_error!r}; {path}; give "stop" or "skip"')
+    normal = Normal.of(mean, std, raw, encode)
+    source = Source(raw, inputs_of(raw, size, gray), transform, encode, normal)
+    if on_error == SKIP:
+        raw = _readable(source)
+        source = Source(raw, inputs_of(raw, size, gray), transform, encode, normal)
     x = source.all()
     _warn_of_randomness(source, x)
     x, y, names = targets(x, raw, asked)
@@ -70,6 +81,23 @@ def read(
     changed = raw.kind == ROW and bool(raw.features) and (encoded or source.normal is not None)
     stored = np.asarray(raw.inputs) if changed else None
     return Records(x, y, dict(raw.columns), names, raw.features, view, raw.where, stored)
+
+
+def _readable(source: Source) -> Raw:
+    """What can be read of a set, after one pass over it; the column `row` then has the places in the file."""
+    kept = source.readable()
+    if kept.all():
+        return source.raw
+    at, broken = np.flatnonzero(kept), int((~kept).argmax())
+    if not len(at):
+        raise BadInput(f"no example can be read; {source.raw.at(0)} first; {source.raw.where}; give at least one")
+    warnings.warn(
+        f"{len(kept) - len(at)} of the {len(kept)} examples of {source.raw.where} cannot be read and are left out, "
+        f"{source.raw.at(broken)} first; positions count those that are left, and the column row has those of the file",
+        stacklevel=3,
+    )
+    raw = source.raw.only(at)
+    return replace(raw, columns={**raw.columns, "row": at})
 
 
 def _warn_of_randomness(source: Source, x: Inputs) -> None:

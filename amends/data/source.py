@@ -92,6 +92,21 @@ class Source:
                 raise BadInput(f"the inputs have two shapes, {shapes}; {self.raw.at(int(i))}; {todo}")
         return stacked(items, self.raw.where)
 
+    def readable(self) -> np.ndarray:
+        """Which examples can be read, and transformed where one by one; those in one array all can."""
+        if self.raw.kind != IMAGE and self.transform is None:
+            return np.ones(len(self), dtype=bool)
+
+        def fine(i: int) -> bool:
+            try:
+                self.one(i, self.transform)
+            except BadInput:
+                return False
+            return True
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return np.fromiter(pool.map(fine, range(len(self))), dtype=bool, count=len(self))
+
     def _in_blocks(self) -> Tensor:
         parts = [self.inputs.block(start, start + BLOCK) for start in range(0, len(self), BLOCK)]
         return torch.cat(parts if self.normal is None else [self.normal(part, self.raw.where) for part in parts])

@@ -95,14 +95,18 @@ def _on_disk(run: Run) -> Source:
     asked = Asked(**columns, classes=tuple(train.classes if target == "class" else ()), target=target, encoded=ready)
     name = keys.get("format") or formats.guess(path)
     raw = formats.raw(path, name, asked)
+    left = train.columns["row"] if len(train) < len(raw.inputs) else np.arange(len(train))  # others cannot be read
+    raw = raw.only(left) if len(left) < len(raw.inputs) else raw
     file = Path(raw.where)
     if name == "huggingface" and (file / "state.json").exists():
         from datasets import load_from_disk
 
         hub: Any = load_from_disk(str(file))
+        hub = hub if len(left) == len(hub) else hub.select(left)
         return _tabular(hub.with_format("arrow")[:].to_pandas(), raw, train, asked, file, hub)
     if name in ("csv", "parquet", "jsonl"):
-        return _tabular(_table(file, name), raw, train, asked, file.parent)
+        table = _table(file, name).iloc[left].reset_index(drop=True)
+        return _tabular(table, raw, train, asked, file.parent)
     return _made_up(raw, train, file if file.is_dir() else file.parent)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,16 @@ class Raw:
     def at(self, i: int) -> str:
         """The name of example i, for an error."""
         return f"{self.where}[{i}]" if self.call is None else self.call(i)
+
+    def only(self, at: np.ndarray) -> Raw:
+        """Some of them, in that order."""
+        return replace(
+            self,
+            inputs=self.inputs[at] if isinstance(self.inputs, np.ndarray) else [self.inputs[i] for i in at],
+            labels=None if self.labels is None else self.labels[at],
+            columns={name: values[at] for name, values in self.columns.items()},
+            call=lambda i: self.at(int(at[i])),
+        )
 
 
 def split_of(asked: str | None, known: Sequence[str], where: Path) -> str:
