@@ -97,7 +97,8 @@ def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
     sizes = removed(plan)
     stored = dict(np.load(plan.folder / f"seed_{rows[0].seed}.npz"))
     figure, axes = axes_of(15, 4.6, 4)
-    images(axes[0], stored["damaged"], f"i. {damage}, {plan.on}", across=4)
+    if "damaged" in stored:  # the pictures may have been made elsewhere
+        images(axes[0], stored["damaged"], f"i. {damage}, {plan.on}", across=4)
     curves(axes[1], rows, "damaged")
     axes[1].set_xlim(0, sizes[-1])
     labelled(axes[1], "ii. damaged ones among the first k", "k, most harmful first", "share of the first k")
