@@ -172,11 +172,23 @@ class Plan:
             reason=ended.reason,
             p_value=ended.p_value,
             learned=learned,
-            controls={p.by: p.row() for p in points if p.by in (NOTHING, RANDOM) and p.removed in choice.controls},
+            controls={p.by: _control(p) for p in points if p.by in (NOTHING, RANDOM) and p.removed in choice.controls},
             fixed=(0 if final is None else ended.outcome.judging.fixed, len(sets.judging)),
             offer=judged.offer(ended),
             outcome=ended.outcome,
         )
+
+
+def _control(point: CurvePoint) -> dict[str, Any]:
+    """Its row, and what another model can be tested against later: of each example that judges, by its position, in how
+    many more of the fits it is right than with the model as it was."""
+    outcomes = [fit.outcome for fit in point.fits if fit.outcome is not None]
+    changes = {}
+    for name in ("judging", "remaining"):
+        pairs = [pair for o in outcomes if (pair := getattr(o, name)) is not None]
+        moves = sum((pair.after.astype(np.int64) - pair.before for pair in pairs), np.zeros(1, dtype=np.int64))
+        changes[name] = {str(at): int(moves[at]) for at in np.flatnonzero(moves)}
+    return {**point.row(), "changes": changes}
 
 
 def gone_in(rounds: Sequence[Round]) -> np.ndarray:
@@ -193,7 +205,7 @@ def together(rounds: Sequence[Round], sets: Sets) -> Round:
     verdict = verdicts[0] if len(set(verdicts)) == 1 else PARTLY
     reason = "; ".join(f"{', '.join(r.search.part.names)}: {r.verdict}, {r.reason}" for r in rounds)
     p_value = max((r.p_value for r in rounds if r.verdict != NOT), default=1.0)
-    controls = {p.by: p.row() for p in with_outcomes(rounds[0].points[:1], sets, query=True)}
+    controls = {p.by: _control(p) for p in with_outcomes(rounds[0].points[:1], sets, query=True)}
     outcome = sets.outcome(rounds[-1].after)
     return replace(
         rounds[-1], verdict=verdict, reason=reason, p_value=p_value, controls=controls, outcome=outcome

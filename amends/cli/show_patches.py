@@ -26,7 +26,8 @@ def show_patch(told: Mapping[str, Any], out: Path) -> None:
         console.print(f"and {left} more")
     if "why" in told:
         console.print(f"It is exact: {told['why']}.")
-    console.print(f"{judged['verdict'].capitalize()}, with the patch as it is stored:")
+    test = f" (p = {judged['p_value']:.2g} against the stronger control)" if "p_value" in judged else ""
+    console.print(f"{judged['verdict'].capitalize()}, with the patch as it is stored{test}:")
     for name in ("holdout", "remaining", "overall"):
         row = judged.get(name)
         if row and row["n"]:
@@ -42,10 +43,10 @@ def show_judged(told: Mapping[str, Any]) -> None:
     """Accuracy, before and after where there is a patch, and each class."""
     console = console_of()
     if "before" not in told:
-        console.print(f"accuracy {_with(told['accuracy'], told['interval'])}, {told['n']:,} examples")
+        console.print(f"accuracy {_with(told['accuracy'], told['interval'])}, {_number(told)}")
     else:
         was, now = _with(told["before"], told["interval_before"]), _with(told["accuracy"], told["interval"])
-        console.print(f"accuracy {was} → {now}, {told['n']:,} examples")
+        console.print(f"accuracy {was} → {now}, {_number(told)}")
         low, high = told["interval_change"]
         console.print(f"change   {told['change']:+.3f} [{low:+.3f}, {high:+.3f}], p = {told['p_value']:.2g}")
         console.print(f"fixed    {told['fixed']}")
@@ -63,6 +64,11 @@ def show_judged(told: Mapping[str, Any]) -> None:
     else:
         return
     console.print("", table)
+
+
+def _number(told: Mapping[str, Any]) -> str:
+    copies = told["n"] - told["witnesses"]
+    return f"{told['n']:,} examples" + (f", of which {copies:,} are copies and count once" if copies else "")
 
 
 def _with(value: float, interval: tuple[float, float]) -> str:

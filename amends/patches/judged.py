@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from amends.algorithm.curve import ROUNDING, share
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
-from amends.algorithm.verdict import ENOUGH, NOT, PARTLY, REPAIRED
+from amends.algorithm.verdict import CHANCE, ENOUGH, NOT, ON, PARTLY, REPAIRED
+from amends.evaluation.statistics import BeforeAfter
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 
@@ -30,15 +33,34 @@ class Judge:
         """The verdict, and the figures behind it, before and after."""
         outcome = self.sets.outcome(theta)
         summary = outcome.summary
-        verdict, why = self._verdict(outcome, summary, theta)
+        p_value = self._p_value(outcome)
+        verdict, why = self._verdict(outcome, summary, theta, p_value)
         figures = {name: summary[name] for name in FIGURES if summary[name] is not None}
         broken = 0 if outcome.remaining is None else outcome.remaining.broken
         counts = {"fixed": outcome.judging.fixed, "newly_broken": broken}
-        return {"verdict": verdict, **({"why": why} if why else {}), **figures, **counts}
+        test = {} if p_value is None else {"p_value": p_value}
+        return {"verdict": verdict, **({"why": why} if why else {}), **figures, **counts, **test}
 
-    def _verdict(self, outcome: Outcome, summary: Mapping[str, Any], theta: Params) -> tuple[str, str]:
+    @property
+    def _objective(self) -> Objective:
+        return Objective(self.sets.share, self.metrics.get("broken_costs", 1.0))
+
+    def _p_value(self, outcome: Outcome) -> float | None:
+        """How likely luck alone gains as much over the stronger control; None where nothing is known of the controls
+        but their accuracies."""
+        found = []
+        for row in self.metrics.get("controls", {}).values():
+            if "changes" in row:
+                failures, right_ones = (_moves(getattr(outcome, on), row["changes"][on], row["refits"]) for on in ON)
+                assert failures is not None
+                found.append(self._objective.chance(failures, right_ones))
+        return max(found, default=None)
+
+    def _verdict(
+        self, outcome: Outcome, summary: Mapping[str, Any], theta: Params, p_value: float | None
+    ) -> tuple[str, str]:
         judged, rest = outcome.judging.summary, summary["remaining"]
-        objective = Objective(self.sets.share, self.metrics.get("broken_costs", 1.0))
+        objective = self._objective
         worth = {k: objective.worth(judged[k], None if rest is None else rest[k]) for k in ("before", "after")}
         if worth["after"] <= worth["before"]:
             return NOT, "it breaks as much as it fixes"
@@ -51,6 +73,18 @@ class Judge:
             on = row.get(self.sets.judged_on)
             if on is not None and worth["after"] <= objective.worth(on, None if rest is None else row.get("remaining")):
                 return NOT, f"a control does as well (removed: {name})"
+        if p_value is not None and p_value > CHANCE:
+            return NOT, f"the gain over a control may be chance (p = {p_value:.2f})"
         if len(self.metrics.get("rounds", ())) > 1:  # of several groups: as they were judged one after the other
             return self.metrics["verdict"], ""
         return (REPAIRED if judged["after"] >= ENOUGH else PARTLY), ""
+
+
+def _moves(seen: BeforeAfter | None, control: Mapping[str, int], fits: int) -> np.ndarray | None:
+    """For each example in how many more fits it is right than in those of a control; copies together."""
+    if seen is None or not len(seen):
+        return None
+    moves = fits * (seen.after.astype(np.int64) - seen.before)
+    for at, more in control.items():
+        moves[int(at)] -= more
+    return seen.witnessed(moves)

@@ -102,9 +102,13 @@ def exact_patch(network: Network, after: Params, metrics: Mapping[str, Any], abo
         raise BadInput(f"there is no patch, since nothing was repaired; {about.get('name', 'repair')}; {REFUSED}")
     names, before = by_name_in_files(network.module), tensors(network.module)
     made = between(_cpu(before), _cpu({**before, **{names[k]: v for k, v in after.items()}}))
-    figures = ("verdict", "holdout", "remaining", "overall", "fixed", "newly_broken")
-    judged = {name: metrics[name] for name in figures if metrics.get(name) is not None}
-    return replace(made, bases=(replace(made.bases[0], judged=judged),), about=about)
+    return replace(made, bases=(replace(made.bases[0], judged=judged_by_run(metrics)),), about=about)
+
+
+def judged_by_run(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """What came of the repair, for a patch that leads to its very weights."""
+    figures = ("verdict", "holdout", "remaining", "overall", "fixed", "newly_broken", "p_value")
+    return {name: metrics[name] for name in figures if metrics.get(name) is not None}
 
 
 def in_network(state: State, network: Network) -> Params:
@@ -115,7 +119,7 @@ def in_network(state: State, network: Network) -> Params:
 
 def about_repair(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """What a patch says of the repair it holds."""
-    names = ("verdict", "reason", "fixed", "newly_broken", "learned", "budget", "seed", "p_value")
+    names = ("verdict", "reason", "fixed", "newly_broken", "learned", "budget", "seed")
     return {name: metrics[name] for name in names if name in metrics} | {
         name: metrics[name] for name in ("query", "holdout", "remaining", "overall") if metrics.get(name)
     }

@@ -18,6 +18,7 @@ from amends.evaluation.predictions import class_targets, labels, right
 from amends.evaluation.statistics import BeforeAfter, by_label, interval, paired_together
 from amends.evidence.prepare import entry, factors, network_of
 from amends.models import Loaded
+from amends.nearness.copies import witnesses
 from amends.patches.make import in_network
 from amends.patches.names import tensors
 from amends.patches.patch import Patch, State
@@ -112,12 +113,13 @@ def judged(asked: Asked, data: Path, patches: Sequence[Patch]) -> dict[str, Any]
     state = tensors(network.module)
     start, end = _both(state, patches) if asked.repaired is None else (state, tensors(asked.repaired.model))
     before, after = (right(given, in_network(s, network)) for s in (start, end))
-    pair = BeforeAfter(before, after)
-    told: dict[str, Any] = {"n": len(pair), "accuracy": float(after.mean()),
-                            "interval": interval(float(after.mean()), len(pair))}  # fmt: skip
+    first = witnesses(given, given)
+    pair = BeforeAfter(before, after, first if len(np.unique(first)) < len(first) else None)
+    told: dict[str, Any] = {"n": len(pair), "witnesses": pair.witnesses, "accuracy": float(after.mean()),
+                            "interval": interval(float(after.mean()), pair.alone)}  # fmt: skip
     if patches or asked.repaired is not None:
         told |= {
-            "before": float(before.mean()), "interval_before": interval(float(before.mean()), len(pair)),
+            "before": float(before.mean()), "interval_before": interval(float(before.mean()), pair.alone),
             "change": float(after.mean() - before.mean()), "interval_change": paired_together([(1.0, pair)]),
             "fixed": pair.fixed, "broken": pair.broken, "p_value": pair.p_value,
             "fixed_at": np.flatnonzero(~before & after).tolist(), "broken_at": np.flatnonzero(before & ~after).tolist(),

@@ -26,7 +26,7 @@ from amends.evidence.prepare import entry, network_of
 from amends.models import Loaded, load
 from amends.models.weights import read_weights
 from amends.patches.files import SAFE, TORCH, weight_files
-from amends.patches.make import REFUSED, Repaired, about_repair, exact_patch
+from amends.patches.make import REFUSED, Repaired, about_repair, exact_patch, judged_by_run
 from amends.patches.names import dtype_name, tensors
 from amends.patches.patch import Patch, State, between
 from amends.report.card import with_patch
@@ -157,8 +157,8 @@ def _between_files(run: Run, weights: Path) -> Patch:
         raise _other(run)
     made = between(wide, after)
     stored = {name: dtype_name(before[name].dtype) for name in made.layers if before[name].dtype != after[name].dtype}
-    judged = {k: v for k, v in about_repair(run.metrics).items() if k not in ("reason", "learned", "budget", "seed")}
-    return replace(made, bases=(replace(made.bases[0], judged=judged),), stored=stored, about=about_run(run))
+    base = replace(made.bases[0], judged=judged_by_run(run.metrics))
+    return replace(made, bases=(base,), stored=stored, about=about_run(run))
 
 
 def _aliases(path: Path) -> dict[str, str]:

@@ -48,6 +48,23 @@ def test_before_and_after_a_patch(fix, capsys):
     assert sum(row["n"] for row in found["classes"].values()) == found["n"] == len(was)
 
 
+def test_copies_are_one_witness(fix, tmp_path, capsys):
+    """Every example four times: the same accuracies, and as sure as with each once."""
+    pool, found = dict(np.load("evaluation.npz")), []
+    for times in (1, 4):
+        at = np.tile(np.arange(len(pool["y"])), times)
+        np.savez(tmp_path / f"{times}.npz", **{k: v[at] for k, v in pool.items() if k != "id"})
+        found.append(told(capsys, "model.safetensors", tmp_path / f"{times}.npz", "--patch", fix))
+    once, often = found
+    assert often["n"] == 4 * once["n"]
+    assert often["witnesses"] == once["witnesses"]
+    assert often["fixed"] == 4 * once["fixed"]
+    for key in ("accuracy", "interval", "interval_change", "p_value"):
+        assert often[key] == pytest.approx(once[key], rel=1e-9), key
+    assert amends("judge", "model.safetensors", tmp_path / "4.npz") == 0
+    assert f"of which {often['n'] - often['witnesses']:,} are copies and count once" in capsys.readouterr().out
+
+
 def test_weights_that_have_the_patch_on_are_judged_the_same(fix, repaired, tmp_path, capsys):
     assert amends("apply", fix, "model.safetensors", "-o", tmp_path / "new.safetensors") == 0
     a = told(capsys, "model.safetensors", "evaluation.npz", "--patch", fix)

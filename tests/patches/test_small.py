@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import amends
+from amends.algorithm.objective import Objective
 from amends.evaluation.predictions import right
 from amends.patches.make import Repaired
 from amends.patches.moves import forward
@@ -59,6 +60,38 @@ def test_its_figures_are_of_the_weights_it_leads_to(result):
     theta = of(result).weights_of(patch)
     holdout = result.given["failures"][result.split.holdout]
     assert patch.bases[0].judged["holdout"]["after"] == right(holdout, theta).mean()
+
+
+def test_its_test_is_of_the_weights_it_leads_to(result):
+    """The same numbers by hand: each failure and each right example, against each control, in all of its fits. Of the
+    repaired weights, fitted as often as here, it is the test of the run."""
+    made, found = of(result), []
+    for theta in (result.after, made.weights_of(result.patch())):
+        outcome, strongest = result.split.sets(dict(result.given)).outcome(theta), 0.0
+        for row in result.metrics["controls"].values():
+            moves = []
+            for name in ("judging", "remaining"):
+                seen = getattr(outcome, name)
+                now = row["refits"] * (seen.after.astype(int) - seen.before)
+                there = np.array([row["changes"][name].get(str(i), 0) for i in range(len(seen))])
+                moves.append(seen.witnessed(now - there))
+            strongest = max(strongest, Objective(outcome.sets.share).chance(*moves))
+        assert made.judge(theta)["p_value"] == strongest
+        found.append(strongest)
+    assert result.patch().bases[0].judged["p_value"] == found[1]
+    if all(row["refits"] == 1 for row in result.metrics["controls"].values()):
+        assert found[0] == pytest.approx(result.metrics["p_value"])
+
+
+def test_a_gain_that_may_be_luck_is_no_repair(result):
+    """A control that is right on the same failures but one."""
+    right_now = np.flatnonzero(result.split.sets(dict(result.given)).outcome(result.after).judging.after)[1:]
+    row = next(iter(result.metrics["controls"].values()))
+    luck = {"judging": {str(i): row["refits"] for i in right_now}, "remaining": {}}
+    control = {**row, "holdout": len(right_now) / result.metrics["holdout"]["n"] - 0.3, "changes": luck}
+    judged = of(result, metrics={**result.metrics, "controls": {"nothing": control}}).judge(result.after)
+    assert judged["verdict"] == "not repaired"
+    assert judged["why"].startswith("the gain over a control may be chance (p = 0.")
 
 
 def test_what_judges_does_not_choose(result):
