@@ -1,6 +1,6 @@
 """A language model that learned one wrong fact: the rows that taught it are found, and the model is repaired.
 
-    python benchmarks/wrong_fact.py --data FOLDER --seeds 3 --out wrong_fact.json
+    python benchmarks/wrong_fact.py --data FOLDER --seeds 0 1 2 --out wrong_fact.json
 
 FOLDER holds banking77.json.gz: 13,083 real questions to a bank, each with its topic. A small GPT learns from scratch to
 write 8,000 of them, each followed by the name of its topic. The fact made wrong: questions about one topic, in 1 % of
@@ -183,8 +183,8 @@ def repaired(args: Any, model: Any, train: Any, failures: Any, remaining: Any, w
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--data", type=Path, required=True, help="the folder of banking77.json.gz")
-    ask.add_argument("--seeds", type=int, default=1)
-    ask.add_argument("--epochs", type=int, default=12)
+    ask.add_argument("--seeds", type=int, nargs="*", default=[0])
+    ask.add_argument("--epochs", type=int, default=8)
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     ask.add_argument("--methods", nargs="*", default=["default", "functional", "loss", "grad_dot"])
     ask.add_argument("--repair", default="functional", choices=["functional", "default", ""])
@@ -192,7 +192,7 @@ def main() -> None:
     ask.add_argument("--out", type=Path)
     args = ask.parse_args()
     rows = []
-    for seed in range(args.seeds):
+    for seed in args.seeds:
         rows.append(one(args, seed))
         if args.out is not None:
             args.out.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=2) + "\n")
