@@ -51,3 +51,21 @@ def test_local_noise_has_the_variance_of_drawn_weights(layer):
         assert (local.std(0) < draws.std(0) * 1.1).all()
     else:
         assert_close(local.std(0), draws.std(0), rtol=0.05, atol=0)
+
+
+def splitmix64(state):
+    """One output of Steele, Lea & Flood's generator (2014), in Python's whole numbers."""
+    z = state % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+def test_noise_is_that_of_splitmix64():
+    golden = 0x9E3779B97F4A7C15
+    assert [splitmix64(i * golden) for i in (1, 2)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]  # as published
+    keys, salt = (0, 1, 77), 5
+    uniform = [[(splitmix64(splitmix64(k * golden + salt) + place * golden) >> 11) / 2**53 + 2**-54 for place in (0, 1)]
+               for k in keys]  # fmt: skip
+    by_hand = torch.special.ndtri(torch.tensor(uniform, dtype=torch.float64))
+    assert_close(normal(torch.tensor(keys), (2,), salt), by_hand, rtol=0, atol=0)
