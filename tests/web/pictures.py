@@ -48,7 +48,8 @@ path = "test"
 treat = "fine_tune"
 """
 VIEWS = {
-    "causes": [], "relabel": ["ArrowDown", "l"], "many": ["2"], "failures": ["3"], "result": ["4"], "history": ["5"],
+    "causes": [], "relabel": ["ArrowDown", "l"], "many": ["2"], "failures": ["3"], "result": ["4"], "patch": ["4"],
+    "history": ["5"],
 }  # fmt: skip
 DARK = {"causes", "result"}
 
@@ -94,7 +95,9 @@ def worked_on(page: Tab) -> None:
     page.view("repair")
     page.page.wait_for_selector(".start button.main:enabled")
     page.press("Shift+R")
-    page.page.wait_for_selector("text=See the result", timeout=300_000)
+    page.page.click("text=See the result", timeout=300_000)
+    page.page.click("text=Make the patch")
+    page.page.wait_for_selector(".patch tbody tr", timeout=300_000)
 
 
 def drawn(page: Tab, name: str, keys: list[str], to: Path) -> None:
@@ -102,9 +105,11 @@ def drawn(page: Tab, name: str, keys: list[str], to: Path) -> None:
     page.page.reload()
     page.page.wait_for_selector(".card.large .facts")
     page.press(*keys)
-    if name == "result":
+    if name in ("result", "patch"):
         page.page.click(".repairs a[href='#/repair/1']")
         page.page.wait_for_selector(".result .matrix")
+    if name == "patch":
+        page.page.evaluate("document.querySelector('.patch').previousElementSibling.scrollIntoView()")
     page.page.wait_for_timeout(1200)
     page.page.screenshot(path=to)
     Image.open(to).convert("RGB").quantize(96).save(to, optimize=True)  # a third of the bytes, to the eye the same

@@ -20,6 +20,9 @@ function Layers({ layers }: { layers: Patch["layers"] }) {
               weights
             </th>
             <th scope="col" class="number">
+              bytes
+            </th>
+            <th scope="col" class="number">
               changed
             </th>
             <th scope="col" class="number">
@@ -33,6 +36,7 @@ function Layers({ layers }: { layers: Patch["layers"] }) {
               <th scope="row">{layer.name}</th>
               <td>{layer.rank === null ? layer.kind : `rank ${layer.rank}`}</td>
               <td class="number">{count(layer.weights)}</td>
+              <td class="number">{count(layer.bytes)}</td>
               <td class="number">{share(layer.changed)}</td>
               <td class="number">{share(layer.moved)}</td>
             </tr>

@@ -244,6 +244,7 @@ export interface PatchLayer {
   kind: string;
   rank: number | null;
   weights: number;
+  bytes?: number;
   changed: number;
   moved: number;
 }
