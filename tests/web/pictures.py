@@ -48,10 +48,9 @@ path = "test"
 treat = "fine_tune"
 """
 VIEWS = {
-    "causes": [], "relabel": ["ArrowDown", "l"], "many": ["2"], "failures": ["3"], "result": ["4"], "patch": ["4"],
-    "history": ["5"],
+    "causes": [], "relabel": ["ArrowDown", "l"], "many": ["2"], "failures": ["3"], "repair": ["4"],
+    "result": ["4"], "patch": ["4"], "history": ["5"],
 }  # fmt: skip
-DARK = {"causes", "result"}
 
 
 def project(folder: Path) -> Path:
@@ -125,10 +124,9 @@ def main() -> None:
         worked_on(page)
         for name, keys in VIEWS.items():
             drawn(page, name, keys, IMAGES / f"review-{name}.png")
-            if name in DARK:
-                page.page.emulate_media(color_scheme="dark")
-                drawn(page, name, keys, IMAGES / f"review-{name}-dark.png")
-                page.page.emulate_media(color_scheme="light")
+            page.page.emulate_media(color_scheme="dark")
+            drawn(page, name, keys, IMAGES / f"review-{name}-dark.png")
+            page.page.emulate_media(color_scheme="light")
         page.page.set_viewport_size({"width": 400, "height": 800})
         drawn(page, "causes", [], IMAGES / "review-causes-narrow.png")
 

@@ -36,7 +36,9 @@ def served(folder, *more):
                 process.send_signal(signal.SIGABRT)
                 process.wait(20)
                 raise AssertionError(f"no address after {STARTS} seconds: {process.said()}")
-            yield process, process.stdout.readline().strip()
+            address = process.stdout.readline().strip()
+            assert address, process.said()
+            yield process, address
         finally:
             process.kill()
 
