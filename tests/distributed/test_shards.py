@@ -67,6 +67,13 @@ def test_fits_are_shared_and_end_as_they_do_in_one_process(tmp_path):
     assert max(here for _, here in said) < every
 
 
+def test_one_fit_is_spread_over_processes_and_ends_with_the_same_bits(tmp_path):
+    """Each step is summed over its shards, which the processes share; no tolerance is needed."""
+    (mark, every), said = worlds.one_fit(), in_group(2, worlds.one_fit, tmp_path)
+    assert [found for found, _ in said] == [mark] * 2
+    assert max(here for _, here in said) < 0.75 * every
+
+
 def test_what_must_happen_once_does(tmp_path):
     said = in_group(2, worlds.led, tmp_path, str(tmp_path))
     assert said == [((1, 0), "no; here; do it", "from 0", 1)] * 2

@@ -14,6 +14,7 @@ from amends.algorithm.curve import Curve
 from amends.curvature import EKFAC, GGN, Dense, Diagonal, Kronecker, Sampled
 from amends.distributed.group import alone, by_first, dealt, rank, told, world
 from amends.evidence.factor import Factor
+from amends.evidence.network import Network
 from amends.evidence.params import flatten
 from amends.evidence.prepare import prepare
 from tests.distributed.processes import sha256
@@ -50,6 +51,24 @@ def sums() -> dict[str, str]:
             "rows": sha256(data.per_example(theta), data.outputs(theta)),
         }
     return found
+
+
+def one_fit() -> tuple[str, int]:
+    """A hash of a fine-tuned model, and how many batches were computed here; a step is 64 examples, a batch 7."""
+    net, train = corner()
+    whole, seen = Network.log_prob, [0]
+
+    def counted(*args):
+        seen[0] += 1
+        return whole(*args)
+
+    Network.log_prob = counted
+    try:
+        method = amends.methods.fine_tune(batch=64, epochs=3)
+        treated = amends.treat(net, train, [0, 3, 5], method=method, batch_size=BATCH)
+    finally:
+        Network.log_prob = whole
+    return sha256(flatten(dict(treated.named_parameters())).detach()), seen[0]
 
 
 def identified() -> dict[str, str]:
