@@ -10,20 +10,25 @@ from typing import Any
 
 import numpy as np
 
+from amends.algorithm.belong import (
+    LEAST,
+    differently_prepared,
+    logits,
+    of_evaluation,
+    of_train,
+    readings,
+    right_share,
+    some_of,
+)
 from amends.algorithm.sets import HELD_OUT
 from amends.algorithm.split import Split
 from amends.algorithm.verdict import CHANCE, TELLING
-from amends.data.splits import halves, some
 from amends.errors import BadInput, many
-from amends.evaluation.agreement import better_order, beyond_guessing, far_better, fitted_anew, near_chance
-from amends.evaluation.predictions import class_targets, given, predicted, right
+from amends.evaluation.agreement import ERRORS
+from amends.evaluation.predictions import class_targets
 from amends.evidence.factor import Factor
 from amends.nearness.copies import shared
-from amends.nearness.neighbours import features
 
-LOOKED_AT = 1000  # examples of a set, drawn at random where it has more
-LEAST = 30  # examples below which no test of a setup is worth making
-NAMED = 6  # outputs that a message names
 ANYWAY = "or go on with anyway=True, --anyway on the command line"
 PROVABLE = ceil(log2(1 / CHANCE))  # failures fixed beyond a control, none lost, that luck alone does not fix
 
@@ -56,22 +61,25 @@ class Setup:
 
 def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, whole: bool) -> Setup:
     """`whole` says that what is held out is all of one evaluation set, so that its accuracy is the model's own."""
-    train = _some(sets["train"])
-    held = {name: _some(sets[name]) for name in HELD_OUT if name in sets}
+    train = some_of(sets["train"])
+    held = {name: some_of(sets[name]) for name in HELD_OUT if name in sets}
     counts = {name: len(sets[name]) for name in held}
-    shares = {name: float(right(data, data.network.params).mean()) for name, data in held.items()}
-    alone = float(right(train, train.network.params).mean())
+    shares = {name: right_share(data) for name, data in held.items()}
+    alone, outputs = right_share(train), logits(train)
     seen, total = sum(len(data) for data in held.values()), sum(counts.values())
     rows = {
         "train": {"right": alone, "n": len(train), "of": len(sets["train"])},
         "evaluation": {"right": sum(counts[n] * shares[n] for n in held) / total, "n": seen, "of": total},
     }
     leaked = int(shared(sets["failures"], sets["train"]).sum())
-    alarms = [*_names(train), *_learned(leaked, counts["failures"]), *_of_train(train)]
+    alarms = [*_names(train), *_learned(leaked, counts["failures"]), *of_train(train, outputs)]
     if whole and not alarms:
-        alarms += _of_evaluation(held, counts)
+        alarms += of_evaluation(held, counts)
     notes = [
         *train.network.told,
+        *([] if alarms else readings(train, outputs)),
+        *differently_prepared(train, held),
+        *_less_of_train(rows),
         *_some_learned(leaked, counts["failures"]),
         *_shown(split),
         *_to_be_learned(split, learning),
@@ -79,8 +87,15 @@ def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, wh
     return Setup(rows, tuple(alarms), tuple(notes))
 
 
-def _some(data: Factor) -> Factor:
-    return data[some(np.arange(len(data)), LOOKED_AT, 0)]
+def _less_of_train(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """A model knows what it was trained on at least as well as the rest."""
+    (a, n), (b, m) = ((row["right"], row["n"]) for row in rows.values())
+    error = (a * (1 - a) / n + b * (1 - b) / m) ** 0.5
+    if min(n, m) >= LEAST and b - a > ERRORS * error:
+        yield (
+            f"the model is right for {a:.1%} of train and {b:.1%} of the evaluation set: train has wrong labels that "
+            "the model did not learn, or the two are swapped"
+        )
 
 
 def _names(train: Factor) -> Iterator[str]:
@@ -107,68 +122,6 @@ def _some_learned(leaked: int, failures: int) -> Iterator[str]:
     if leaked:
         are = many(leaked, "is a training example", "are training examples")
         yield f"of the {many(failures, 'failure')} {are}, label and all; what was learned from cannot judge"
-
-
-def _of_train(train: Factor) -> Iterator[str]:
-    """Of the questions below the first that has an answer: they have one cause."""
-    if not class_targets(train) or len(train) < LEAST:
-        return
-    y, said = given(train), predicted(train, train.network.params)
-    yield from _order(train, y, said, "train")
-    if better_order(y, said, _halves(y)) is not None:
-        return
-    anew = fitted_anew(features(train, train.network.params).cpu().numpy(), y, _halves(y))
-    if far_better(y, said, anew):
-        yield (
-            f"the model is right for {(said == y).mean():.1%} of train, and a last layer fitted anew to what it sees "
-            f"would be for {(anew == y).mean():.1%}: a model that was trained on this data knows more of it; model; "
-            "check its weights, how inputs are prepared (mean, std, size) and the order of classes"
-        )
-    elif near_chance(y, said):
-        yield _guessing(y, said, "train")
-
-
-def _of_evaluation(held: Mapping[str, Factor], many: Mapping[str, int]) -> Iterator[str]:
-    """The same two questions, with failures and right examples in the proportion they have."""
-    if not all(class_targets(data) for data in held.values()):
-        return
-    share = min(len(data) / many[name] for name, data in held.items())
-    parts = [data[: max(1, round(share * many[name]))] for name, data in held.items()]
-    y = np.concatenate([given(data) for data in parts])
-    said = np.concatenate([predicted(data, data.network.params) for data in parts])
-    if len(y) < LEAST:
-        return
-    found = list(_order(parts[0], y, said, "evaluation"))
-    yield from found
-    if not found and near_chance(y, said):
-        yield _guessing(y, said, "evaluation")
-
-
-def _order(data: Factor, y: np.ndarray, said: np.ndarray, name: str) -> Iterator[str]:
-    order = better_order(y, said, _halves(y))
-    if order is None:
-        return
-    names = data.examples.classes
-    called = [str(k) if k >= len(names) else names[k] for k in range(len(order))]
-    moved = [f"output {k} as {called[c]}" for k, c in enumerate(order) if k != c]
-    more = f" and {len(moved) - NAMED} more" if len(moved) > NAMED else ""
-    yield (
-        f"classes and outputs of the model seem to be in another order: the model is right for "
-        f"{(said == y).mean():.1%} of {name}, and with {', '.join(moved[:NAMED])}{more} for "
-        f"{(order[said] == y).mean():.1%}; classes; give them in the order of the outputs"
-    )
-
-
-def _guessing(y: np.ndarray, said: np.ndarray, name: str) -> str:
-    blind = beyond_guessing(y, said)[2]
-    return (
-        f"the model is right for {(said == y).mean():.1%} of {name}, and guessing would be for {blind:.1%}; {name}; "
-        "check that weights, inputs and labels belong together"
-    )
-
-
-def _halves(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    return halves(y, 0)
 
 
 def _shown(split: Split) -> Iterator[str]:

@@ -8,10 +8,13 @@ import numpy as np
 
 from amends.evaluation.statistics import mcnemar
 
-KNOWS = 0.1  # of the way from guessing to being always right: less than that is near chance
+KNOWS = 0.1  # of what there is to know: less than that is near chance
+LEARNED = 0.2  # the same of what a model was trained on
 SURE = 1e-3  # p of a test by which a setup is called broken; so few sound ones may be
 RIDGE = 0.1  # times the number of examples: what is added where every column has a variance of 1
 HALF = 0.5  # of the errors must go for something to be far better
+ODDS = 3.0  # times the odds of being right beyond guessing, for a reading to know far more
+ERRORS = 3.3  # standard errors of a difference that is beyond chance, as SURE has it
 
 
 def beyond_guessing(y: np.ndarray, said: np.ndarray) -> tuple[float, float, float]:
@@ -33,6 +36,70 @@ def near_chance(y: np.ndarray, said: np.ndarray) -> bool:
         return False
     kappa, error, _ = beyond_guessing(y, said)
     return kappa + 2 * max(error, 1 / len(y)) < KNOWS
+
+
+def unknown(y: np.ndarray, outputs: np.ndarray, knows: float) -> bool:
+    """Whether the outputs can be shown to know next to nothing of these labels: the outputs for the labels are hardly
+    higher than those of other examples for the same labels, by their ranks in each column, so that neither the scale of
+    the outputs nor how rare a class is counts.
+
+    The sum of these ranks has a mean and a variance over all ways to deal out the labels. In units of that spread and
+    for each example it must be below `knows`, even two standard errors higher.
+    """
+    known, y, count = np.unique(y, return_inverse=True, return_counts=True)
+    if len(known) < 2:
+        return False
+    share, outputs = count / len(y), (outputs - outputs.mean(1, keepdims=True))[:, known]
+    ranks = np.stack([_ranks(column) for column in outputs.T], axis=1)
+    level = ranks @ share
+    beyond = ranks - level[:, None] - ranks.mean(0) + level.mean()
+    spread = np.sqrt(len(y) / (len(y) - 1) * (beyond**2 @ share).sum())
+    found = beyond[np.arange(len(y)), y].sum() / spread if spread > 1e-9 else 0.0
+    return bool((found + 2) / len(y) ** 0.5 < knows)
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """From 0 to 1; equal values share the mean of theirs."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return ((np.cumsum(count) - (count - 1) / 2) / len(values))[place.reshape(-1)]
+
+
+def knows_more(y: np.ndarray, said: np.ndarray, other: np.ndarray) -> bool:
+    """Whether other answers have far higher odds of being right beyond guessing (κ / (1 − κ), with Cohen's kappa),
+    beyond chance, and are right more often on average over classes too."""
+    (now, moved), (then, shifted) = (_kappa(y, v) for v in (said, other))
+    odds = [max(k, 0.01) / max(1 - k, 0.01) for k in (now, then)]
+    error = float((shifted - moved).std()) / len(y) ** 0.5
+    fairer = _by_class(y, other == y) > _by_class(y, said == y)
+    return bool(fairer and odds[1] >= ODDS * odds[0] and then - now > ERRORS * error)
+
+
+def _kappa(y: np.ndarray, said: np.ndarray) -> tuple[float, np.ndarray]:
+    """Kappa, and how much each example moves it."""
+    kappa, _, guessing = beyond_guessing(y, said)
+    if guessing > 1 - 1e-9:
+        return kappa, np.zeros(len(y))
+    classes = int(max(y.max(), said.max())) + 1
+    given, told = (np.bincount(v, minlength=classes) / len(v) for v in (y, said))
+    by_luck, right = told[y] + given[said] - 2 * guessing, (said == y) - (said == y).mean()
+    return kappa, (right - by_luck * (1 - kappa)) / (1 - guessing)
+
+
+def other_scale(y: np.ndarray, outputs: np.ndarray) -> tuple[float, float] | None:
+    """The factor that makes outputs explain the labels best, and the share of what there is to explain (the entropy of
+    the labels) that is gained by it; None where that is less than half."""
+    share = np.bincount(y) / len(y)
+    entropy = float(-(share[share > 0] * np.log(share[share > 0])).sum())
+    factors = np.exp(np.linspace(np.log(1e-3), np.log(1e3), 121))
+    losses = [_loss(outputs * factor, y) for factor in (1.0, *factors)]
+    best = int(np.argmin(losses[1:]))
+    gained = (losses[0] - losses[1 + best]) / max(entropy, 1e-9)
+    return (float(factors[best]), gained) if gained > HALF else None
+
+
+def _loss(logits: np.ndarray, y: np.ndarray) -> float:
+    top = logits.max(1)
+    return float((np.log(np.exp(logits - top[:, None]).sum(1)) + top - logits[np.arange(len(y)), y]).mean())
 
 
 def far_better(y: np.ndarray, said: np.ndarray, other: np.ndarray) -> bool:

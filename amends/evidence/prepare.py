@@ -54,7 +54,7 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
         _same_columns(data, first)
         network.check(data)
     _on_every_rank(network, given.values())
-    _warn_of_probabilities(network, first)
+    _look_at_outputs(network, first)
     there = set() if network.device.type == "cpu" else resident({name: _bytes(data) for name, data in given.items()})
     return {
         name: Factor.of(network, data.to(network.device) if name in there else data, int(batch_size))
@@ -126,17 +126,36 @@ def _same_classes(data: Examples, first: Examples) -> Examples:
     return replace(data, y=numbers[y].to(data.y), classes=first.classes)
 
 
-def _warn_of_probabilities(network: Network, data: Examples) -> None:
+def _look_at_outputs(network: Network, data: Examples) -> None:
+    """BadInput where the outputs are random, or tell nothing of how weights move them; a warning where they look like
+    probabilities."""
+    x, few = (data.fetch(0, min(number, len(data)))[0] for number in (8, 2))
+    with torch.no_grad():
+        out, known = (network.outputs(network.params, part).float() for part in (x, few))
+    with torch.enable_grad():
+        again = network.outputs({k: p.detach().requires_grad_() for k, p in network.params.items()}, few)
+    if not again.requires_grad:
+        raise BadInput(
+            "the model's outputs cannot be differentiated by its weights; model; return logits, not classes or rounded "
+            "values, and nothing from under torch.no_grad()"
+        )
+    if not torch.allclose(known, again.detach().float(), rtol=1e-2, atol=1e-2 * _size(known), equal_nan=True):
+        raise BadInput(
+            "the model gives the same examples other outputs each time; model; switch off what is random after "
+            "model.eval(), such as dropout with training=True"
+        )
     if not isinstance(network.likelihood.family, Categorical):
         return
-    x, _ = data.fetch(0, min(8, len(data)))
-    out = network.outputs(network.params, x).float()
     if len(out) > 1 and bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < 1e-4).all()):
         warnings.warn(
             "the model's outputs look like probabilities, but logits are expected; remove its last softmax, "
             "or pass a likelihood that takes probabilities",
             stacklevel=5,
         )
+
+
+def _size(out: Tensor) -> float:
+    return float(out.nan_to_num().abs().max()) if out.numel() else 0.0
 
 
 def whole(seed: Any) -> int:

@@ -1,0 +1,220 @@
+"""What a model says of its data, read in other ways: a model that was trained on it does about as well as any simple
+other reading of what it sees. Where one is far better, model and data do not belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from amends.data.inputs import Inputs, leaves
+from amends.data.splits import halves, some
+from amends.errors import NonFinite
+from amends.evaluation.agreement import (
+    KNOWS,
+    LEARNED,
+    better_order,
+    beyond_guessing,
+    fitted_anew,
+    knows_more,
+    near_chance,
+    other_scale,
+    unknown,
+)
+from amends.evaluation.predictions import class_targets, given
+from amends.evidence.factor import Factor
+from amends.nearness.neighbours import features
+
+LOOKED_AT = 1000  # examples of a set, drawn at random where it has more
+FEW = 32  # examples that are held in float64 at once
+LEAST = 30  # examples below which no test of a setup is worth making
+NAMED = 6  # outputs, or columns, that a message names
+REMEMBERED = 1 / 3  # how far what batch norm meets may be from what it met in training
+APART = 2.0  # how far apart evaluation and train may be in most channels or columns
+COLUMN = 25.0  # and in any one column of a table
+
+
+def some_of(data: Factor) -> Factor:
+    return data[some(np.arange(len(data)), LOOKED_AT, 0)]
+
+
+def right_share(data: Factor) -> float:
+    """Of the examples, those that are right; NonFinite where the model's output for one is NaN or infinite."""
+    network = data.network
+
+    def told(x: Inputs, y: Tensor) -> Tensor:
+        out = network.outputs(network.params, x)
+        return torch.stack([network.likelihood.right(out, y).bool(), out.isfinite().flatten(1).all(1)], 1)
+
+    right, finite = data.map(told).cpu().numpy().astype(bool).T
+    if not finite.all():
+        at = int(data.examples.rows[int(np.flatnonzero(~finite)[0])])
+        what = f"the model's output is NaN or infinite; {data.examples.name}[{at}]"
+        raise NonFinite(f"{what}; drop the example or check the model")
+    return float(right.mean())
+
+
+def logits(data: Factor) -> np.ndarray | None:
+    """The outputs of each example, in float64; None where targets are no classes."""
+    if not class_targets(data):
+        return None
+    return data.outputs(data.network.params).double().cpu().numpy()
+
+
+def of_train(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
+    """Of the questions below the first that has an answer: they have one cause."""
+    if outputs is None or len(train) < LEAST:
+        return
+    y, said = given(train), outputs.argmax(1)
+    yield from _order(train, y, said, "train")
+    if better_order(y, said, halves(y, 0)) is not None:
+        return
+    anew = fitted_anew(features(train, train.network.params).cpu().numpy(), y, halves(y, 0))
+    if knows_more(y, said, anew):
+        yield (
+            f"the model is right for {(said == y).mean():.1%} of train, and a last layer fitted anew to what it sees "
+            f"would be for {(anew == y).mean():.1%}: a model that was trained on this data knows more of it; model; "
+            "check its weights, how inputs are prepared (mean, std, size) and the order of classes"
+        )
+    elif unknown(y, outputs, LEARNED):
+        yield _guessing(y, said, "train")
+
+
+def of_evaluation(held: Mapping[str, Factor], many: Mapping[str, int]) -> Iterator[str]:
+    """The same two questions, with failures and right examples in the proportion they have."""
+    share = min(len(data) / many[name] for name, data in held.items())
+    parts = [data[: max(1, round(share * many[name]))] for name, data in held.items()]
+    told = [found for data in parts if (found := logits(data)) is not None]
+    if len(told) < len(parts) or sum(map(len, told)) < LEAST:
+        return
+    y, outputs = np.concatenate([given(data) for data in parts]), np.concatenate(told)
+    said = outputs.argmax(1)
+    found = list(_order(parts[0], y, said, "evaluation"))
+    yield from found
+    if not found and (near_chance(y, said) or unknown(y, outputs, KNOWS)):
+        yield _guessing(y, said, "evaluation")
+
+
+def _order(data: Factor, y: np.ndarray, said: np.ndarray, name: str) -> Iterator[str]:
+    order = better_order(y, said, halves(y, 0))
+    if order is None:
+        return
+    names = data.examples.classes
+    called = [str(k) if k >= len(names) else names[k] for k in range(len(order))]
+    moved = [f"output {k} as {called[c]}" for k, c in enumerate(order) if k != c]
+    more = f" and {len(moved) - NAMED} more" if len(moved) > NAMED else ""
+    yield (
+        f"classes and outputs of the model seem to be in another order: the model is right for "
+        f"{(said == y).mean():.1%} of {name}, and with {', '.join(moved[:NAMED])}{more} for "
+        f"{(order[said] == y).mean():.1%}; classes; give them in the order of the outputs"
+    )
+
+
+def _guessing(y: np.ndarray, said: np.ndarray, name: str) -> str:
+    blind = beyond_guessing(y, said)[2]
+    return (
+        f"the model is right for {(said == y).mean():.1%} of {name}, and guessing would be for {blind:.1%}; {name}; "
+        "check that weights, inputs and labels belong together"
+    )
+
+
+def readings(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
+    """What a sound model may have as well, and a person should know."""
+    if len(train) < LEAST:
+        return
+    if outputs is not None:
+        found = other_scale(given(train), outputs)
+        if found is not None and found[0] > 1:
+            yield (
+                f"the outputs are small: {found[0]:.3g} times as large they would explain train far better; are they "
+                "logits, or did training end early?"
+            )
+        elif found is not None:
+            yield (
+                f"the outputs are large: {found[0]:.3g} times as large they would explain train far better; are inputs "
+                "prepared (mean, std, size) and labels given as in training?"
+            )
+    distance = _from_memory(train)
+    if distance is not None and distance > REMEMBERED:
+        yield (
+            "the first batch norm met inputs of another mean or spread in training than it meets here; are its running "
+            "statistics loaded, and inputs prepared (mean, std) as in training?"
+        )
+
+
+def _from_memory(train: Factor) -> float | None:
+    """How far what the first batch norm meets is from what it remembers; None where there is none."""
+    module = train.network.module
+    norms = (m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm))
+    first = next((m for m in norms if m.running_mean is not None and m.running_var is not None), None)
+    if first is None:
+        return None
+    met: list[Tensor] = []
+    handle = first.register_forward_pre_hook(lambda _, args: met.append(args[0].detach()))
+    try:
+        x, _ = train.examples.fetch(0, min(len(train), train.batch))
+        train.network.outputs(train.network.params, x)
+    finally:
+        handle.remove()
+    assert first.running_mean is not None
+    assert first.running_var is not None
+    if not met:
+        return None
+    return float(_distances(*_moments(met[0]), first.running_mean.double(), first.running_var.double()).median())
+
+
+def differently_prepared(train: Factor, held: Mapping[str, Factor]) -> Iterator[str]:
+    """Whether what is held out has inputs of another mean or spread than train, in most channels or in one column."""
+    if len(train) < LEAST or sum(map(len, held.values())) < LEAST:
+        return
+    shapes = {_shape(data) for data in (train, *held.values())}
+    shape = shapes.pop()
+    if shape is None or shapes:
+        return
+    apart = _distances(*_of_inputs([train]), *_of_inputs(list(held.values())))
+    if float(apart.median()) > APART:
+        yield (
+            "inputs of train and of what is held out differ far in mean or spread; are both prepared (mean, std, size) "
+            "in the same way?"
+        )
+    elif len(shape) == 1 and bool((apart > COLUMN).any()):
+        names, far = train.examples.features, torch.nonzero(apart > COLUMN).flatten().tolist()
+        told = ", ".join(str(names[i]) if i < len(names) else str(i) for i in far[:NAMED])
+        more = f" and {len(far) - NAMED} more" if len(far) > NAMED else ""
+        yield (
+            f"between train and what is held out mean or spread of columns differ far: {told}{more}; are they in the "
+            "same units?"
+        )
+
+
+def _shape(data: Factor) -> tuple[int, ...] | None:
+    """Of one input, where inputs are one tensor of numbers."""
+    x = data.examples.x
+    usable = isinstance(x, Tensor) and x.is_floating_point() and x.layout == torch.strided and x.ndim > 1
+    return tuple(x.shape[1:]) if usable and isinstance(x, Tensor) else None
+
+
+def _of_inputs(sets: list[Factor]) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each channel, or of each column, over the examples of all these sets."""
+    parts = [_moments(leaves(f.examples.fetch(i, i + FEW)[0])[0]) for f in sets for i in range(0, len(f), FEW)]
+    sizes = [min(FEW, len(f) - i) for f in sets for i in range(0, len(f), FEW)]
+    weight = torch.tensor(sizes, dtype=torch.float64)[:, None] / sum(sizes)
+    means, spreads = (torch.stack([part[k] for part in parts]).cpu() for k in (0, 1))
+    mean = (weight * means).sum(0)
+    return mean, (weight * (spreads + (means - mean) ** 2)).sum(0)
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    rows = (x if x.ndim != 3 else x.transpose(1, 2)).transpose(0, 1).flatten(1).double()
+    return rows.mean(1), rows.var(1, unbiased=False)
+
+
+def _distances(mean: Tensor, var: Tensor, other: Tensor, spread: Tensor) -> Tensor:
+    """Of normal distributions with these moments, the mean of both Kullback-Leibler divergences; 0 where one of them
+    does not vary."""
+    both = (var > 0) & (spread > 0)
+    var, spread = (torch.where(both, v, 1.0) for v in (var, spread))
+    shift = torch.where(both, (mean - other) ** 2, 0.0)
+    return (var / spread + spread / var - 2 + shift / var + shift / spread) / 4
