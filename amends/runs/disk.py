@@ -10,7 +10,7 @@ import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +171,8 @@ def locked(target: Path) -> Iterator[None]:
         yield
     finally:
         del HELD[key]
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # what was written stays written; an empty file holds no lock
+            path.unlink(missing_ok=True)
         os.close(handle)
 
 
