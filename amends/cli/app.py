@@ -150,7 +150,8 @@ def is_memory(error: BaseException) -> bool:
     """Whether memory ran out, by what Python, torch and numpy say of it."""
     said = str(error).lower()
     torch_said = isinstance(error, RuntimeError) and ("can't allocate memory" in said or "out of memory" in said)
-    return isinstance(error, MemoryError) or torch_said
+    unloaded = isinstance(error, ImportError) and ("failed to map" in said or "cannot allocate memory" in said)
+    return isinstance(error, MemoryError) or torch_said or unloaded
 
 
 def _nobody_reads() -> bool:
