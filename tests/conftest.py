@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 
 import pytest
@@ -15,6 +14,7 @@ from amends.data import examples
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Gaussian
+from tests.audited import sitecustomize
 from tests.exact import linear_gaussian as exact
 from tests.worlds import planted_digits
 
@@ -23,35 +23,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # nor in processes that tests sta
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="amends-tests-")  # the key that signs runs is not the user's
 
 
-PACKAGE = os.path.dirname(amends.__file__)
-OPTED_IN: list[str] = []  # inside a test that unpickles on purpose
-
-
-def _audited(event: str, args: tuple) -> None:
-    """No connection beyond this machine, and no unpickling by amends, in any test."""
-    if event == "socket.connect" and isinstance(args[1], tuple) and args[1][0] not in ("127.0.0.1", "::1", "localhost"):
-        raise RuntimeError(f"a connection to {args[1][0]}")
-    if event == "pickle.find_class" and not OPTED_IN:
-        frame = sys._getframe(1)
-        while frame is not None:
-            if (
-                os.path.basename(frame.f_code.co_filename) == "copy.py"
-            ):  # an object in memory, copied by way of a pickle
-                return
-            if frame.f_code.co_filename.startswith(PACKAGE):
-                raise RuntimeError(f"amends unpickles {args[0]}.{args[1]}")
-            frame = frame.f_back
-
-
-sys.addaudithook(_audited)
+os.environ[sitecustomize.PACKAGE] = os.path.dirname(amends.__file__)
+os.environ["PYTHONPATH"] = os.pathsep.join(  # processes that tests start are held to the same
+    filter(None, [os.path.dirname(sitecustomize.__file__), os.environ.get("PYTHONPATH")])
+)
 
 
 @pytest.fixture
-def unpickling():
+def unpickling(monkeypatch):
     """For a test of --unsafe-pickle."""
-    OPTED_IN.append("yes")
-    yield
-    OPTED_IN.pop()
+    monkeypatch.setenv(sitecustomize.OPTED_IN, "yes")
 
 
 @pytest.fixture(scope="session")
