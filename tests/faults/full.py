@@ -17,13 +17,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 from amends.cli.app import run as amends
 from amends.runs import manifest
-from tests.faults import fuzzing
+from tests.faults import disk, fuzzing, limits, setups
+from tests.faults.broken import BROKEN
 from tests.faults.killing import contents
+from tests.faults.sound import SOUND
 from tests.projects import digits_project, texts_project
 
 COMMAND = [sys.executable, "-c", "from amends.cli import main; main()"]
@@ -128,9 +132,71 @@ def _fuzzed(work: Callable[[int], fuzzing.Tally], count: int, each: int) -> str:
     return f"{tally.tried - len(tally.wrong)} of {tally.tried} end as they should, in {len(tally.ways)} distinct ways"
 
 
+def broken(_: int) -> str:
+    """Setups that are broken, and setups that are sound."""
+    named = [name for name in BROKEN if setups.of_broken(name).names(BROKEN[name].said)]
+    alarms = [name for name in SOUND if setups.of_sound(name).stopped]
+    for name in (*(BROKEN.keys() - set(named)), *alarms):
+        print(f"  {name}", flush=True)
+    return (
+        f"{len(named)} of {len(BROKEN)} broken setups are named; {len(alarms)} of {len(SOUND)} sound ones are stopped"
+    )
+
+
+def disks(count: int) -> str:
+    """Each error at each call of each command, files that become too large, few open files; at most so many."""
+    here, codes, wrong = Path.cwd(), Counter(), 0
+    with contextlib.redirect_stdout(io.StringIO()):
+        disk.begin(here)
+    tried = (
+        trial
+        for command in disk.COMMANDS
+        for work in (
+            disk.trials(here, command, disk.every),
+            disk.full_disks(here, command),
+            disk.few_files(here, command),
+        )
+        for trial in work
+    )
+    for trial in islice(tried, count):
+        codes[trial.code] += 1
+        wrong += bool(trial.wrong)
+        if trial.wrong:
+            print(f"  {trial}"[:300], flush=True)
+    ends = ", ".join(f"{number} with exit code {code}" for code, number in sorted(codes.items()))
+    return f"{codes.total() - wrong} of {codes.total()} commands on a failing disk end as they should: {ends}"
+
+
+def memory(count: int) -> str:
+    """A repair at five levels of memory, `count` times."""
+    right, codes = 0, Counter()
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert limits.in_child(lambda: amends(["repair", "-o", "whole", "-q"])).code == 0
+    wanted = digests(Path("whole"))
+    for level in limits.LEVELS * count:
+        shutil.rmtree("capped", ignore_errors=True)
+        ended = limits.with_memory(level, lambda: amends(["repair", "-o", "capped", "-q"]))
+        codes[ended.code] += 1
+        right += ended.clean and (ended.code == 7 or (ended.code == 0 and digests(Path("capped")) == wanted))
+    same, said = codes[0], codes[7]
+    return f"{right} of {codes.total()} with little memory: {same} end with the same bytes, {said} with exit code 7"
+
+
+def soak(count: int) -> str:
+    """Searches in one process."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        early, late = limits.soak(count)
+    grown = (late.memory - early.memory) / 2**20
+    return (
+        f"{count} searches in one process: from the {count // 5}th to the last {grown:+.1f} MB of memory, "
+        f"{late.files - early.files:+d} open files, {late.threads - early.threads:+d} threads"
+    )
+
+
 FULL = {
     "kills": (kills, 200), "damage": (damage, 500), "pairs": (pairs, 50), "signals": (signals, 20),
-    "configs": (configs, 10_000), "files": (files, 10_000),
+    "configs": (configs, 10_000), "files": (files, 10_000), "setups": (broken, 1), "disks": (disks, 10_000),
+    "memory": (memory, 1), "soak": (soak, 1_000),
 }  # fmt: skip
 
 
