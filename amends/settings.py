@@ -115,10 +115,10 @@ class Forgetting(Training):
 class Curve:
     """How many to remove: sizes are tried in turn, each with one fit; what judges is fitted again."""
 
-    shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)  # of D
+    around: tuple[float, ...] = (0.5, 1.0, 2.0)  # of the number that must be wrong
+    shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)  # of D, where that number is not known
     patience: int = 2  # sizes in a row that are no better before larger ones are given up
-    chosen_at: int = 2  # the place among the sizes of the one with which the way to forget is chosen
-    short: float = 0.25  # how long the fits are that only choose, as a share of those that judge
+    short: float = 0.5  # how long the fits are that only choose, as a share of those that judge
     refits: int = 2  # of what judges: the repair and its controls
     refits_of_all: bool = False  # whether every size is fitted as often, with a random control of its own
 
@@ -196,6 +196,12 @@ _BUDGETS = {
             Trials(shown=2000, held=1000, sample=10**9, whole=True),
         ),
         forgetting=Forgetting(rate=1e-3, epochs=10.0, rates=(1e-4,)),
-        curve=Curve(short=1.0, refits=3, refits_of_all=True),
+        curve=Curve(
+            around=(0.25, 0.5, 1.0, 2.0, 4.0),
+            shares=(0.02, 0.05, 0.1, 0.15, 0.2, 0.3),
+            short=1.0,
+            refits=3,
+            refits_of_all=True,
+        ),
     ),
 }

@@ -17,7 +17,7 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 import numpy as np
 import price
@@ -86,7 +86,7 @@ def kept(path: Path) -> list[Row]:
     """The rows of a file."""
     if not path.exists():
         return []
-    kinds = {name: {"str": str, "int": int, "float": float}[kind] for name, kind in Row.__annotations__.items()}
+    kinds = get_type_hints(Row)
     with path.open(encoding="utf8", newline="") as f:
         return [Row(**{name: kinds[name](value) for name, value in row.items()}) for row in csv.DictReader(f)]
 

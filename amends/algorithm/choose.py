@@ -133,7 +133,7 @@ class Chooser:
         if asked is None:
             say("trying how many to remove")
             points += short.causes(counts, rule.good, settings.patience)
-            chosen = rule.best(points[1:])
+            chosen = rule.best(points[1:], shown=self.influence.wrong > 0)
         else:
             chosen = short.at(CAUSES, self.order[:asked])
             points.append(chosen)
@@ -171,20 +171,21 @@ class Chooser:
         return guard[some(np.arange(len(guard)), round(self.settings.learning.most * len(train)), self.seed)]
 
     def _counts(self, asked: int | None) -> list[int]:
-        """The sizes of C to try."""
+        """The sizes of C to try: around the number that must be wrong; shares of D where that is not known."""
         if asked is not None:
             return [asked]
-        harmful = int((self.influence.scores[self.order] > 0).sum())
-        return sizes(self.settings.curve.shares, len(self.influence.train), min(harmful, len(self.order) - 1))
+        curve, wrong = self.settings.curve, self.influence.wrong
+        most = min(int((self.influence.scores[self.order] > 0).sum()), len(self.order) - 1)
+        return sizes(curve.around, wrong, most) if wrong else sizes(curve.shares, len(self.influence.train), most)
 
     def _best(self, asked: int | None) -> tuple[Method, dict[int, Fit]]:
-        """The treatment that is worth most with a tenth of D gone, among those within the limits, if any is, and its
+        """The treatment that is worth most with a middle size gone, among those within the limits, if any is, and its
         fits. Another than the usual one has to be worth more by a standard error; one that refuses is passed over."""
         counts = self._counts(asked)
         if not counts:
             return self.method, {}
         self.progress.say("trying how to forget")
-        nothing, size = self._once(self.method, 0), counts[min(self.settings.curve.chosen_at, len(counts) - 1)]
+        nothing, size = self._once(self.method, 0), counts[len(counts) // 2]
         rule, usual = self._rule(nothing), self._once(self.method, size)
         guards = 0 if self.guard is None else len(self.guard)
         error = self.objective.error((usual.query, len(self.influence.failures)), (usual.guard, guards))

@@ -160,7 +160,7 @@ def with_outcomes(points: Sequence[CurvePoint], sets: Sets, *, query: bool = Fal
 
 
 def sizes(shares: Sequence[float], n: int, most: int) -> list[int]:
-    """Counts to try: shares of D, no more than have a positive score."""
+    """Counts to try: these shares of n, no more than `most`."""
     return sorted({min(max(1, round(s * n)), most) for s in shares if most > 0})
 
 
@@ -199,7 +199,8 @@ class Rule:
         """Safe, and worth as much as any so far."""
         return self.safe(point) and self.worth(point) >= max(self.worth(p) for p in points)
 
-    def best(self, points: Sequence[CurvePoint]) -> CurvePoint | None:
-        """Worth most, of those that are safe and worth more than removing nothing; of several the smallest."""
-        better = [p for p in points if self.safe(p) and self.worth(p) > self.worth(self.nothing)]
+    def best(self, points: Sequence[CurvePoint], shown: bool) -> CurvePoint | None:
+        """Worth most, of those that are safe; of several the smallest. Unless labels were `shown` to be wrong, it has
+        to be worth more than removing nothing."""
+        better = [p for p in points if self.safe(p) and (shown or self.worth(p) > self.worth(self.nothing))]
         return min(better, key=lambda p: (-self.worth(p), p.removed), default=None)

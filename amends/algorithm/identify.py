@@ -112,6 +112,11 @@ class Influence:
         return len(self.scores)
 
     @property
+    def wrong(self) -> int:
+        """How many of D must be wrong, as far as members that count show it; 0 where they do not."""
+        return round(len(self) * max((m.wrong for m in self.members if m.weight), default=0.0))
+
+    @property
     def identified(self) -> Identified:
         """What is worth keeping of it."""
         edited = None if self.edited is None else self.leaning

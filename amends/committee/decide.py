@@ -24,7 +24,7 @@ from torch import Tensor
 from amends.committee.excess import RightLabels
 from amends.committee.known import Known
 from amends.committee.trying import Evidence, Trial, edited, learned, on_all, trial
-from amends.committee.weighing import confidence, joined, replicated, weights_of
+from amends.committee.weighing import confidence, found_most, joined, replicated, weights_of
 from amends.data.splits import some
 from amends.editors.tangent import Linearised
 from amends.errors import AmendsError
@@ -43,14 +43,16 @@ SETTINGS = DEFAULT.identifying
 
 @dataclass(frozen=True)
 class MemberWeight:
-    """One member: the share of D it sets apart from right labels (None where they do not say), its balanced
-    probability on what it was not shown (None without an edit), and its share in the scores."""
+    """One member: what it finds of D beyond right labels, each part by how sure it is (None where they do not say),
+    its balanced probability on what it was not shown (None without an edit), its weight in the scores, and the share
+    of D it shows to be wrong, 0 where that may be noise."""
 
     name: str
     found: float | None
     unseen: float | None
     weight: float
     refused: str = ""
+    wrong: float = 0.0
 
     def row(self) -> dict[str, Any]:
         return asdict(self)
@@ -104,9 +106,10 @@ def decide(
     raw = q.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
     known = given.labels is not None
     counted = [
-        MemberWeight(name, t.found if known else None, t.balanced if t.ends else None, weights.get(name, 0.0))
+        MemberWeight(name, t.found if known else None, t.balanced if t.ends else None, weights.get(name, 0.0),
+                     wrong=t.excess.share if t.excess and found_most([t], settings.weights) else 0.0)
         for name, t in tried.trials.items()
-    ]
+    ]  # fmt: skip
     counted += [MemberWeight(name, None, None, 0.0, str(e)) for name, e in tried.refused.items()]
     unseen = sum((own[name] * t.failures for name, t in tried.edits.items()), np.zeros(len(failures)))
     return Decision(scores, raw, q, after, tuple(counted), unseen)

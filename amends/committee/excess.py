@@ -28,9 +28,10 @@ STEPS = 20  # scores at which classes are compared
 
 @dataclass(frozen=True, eq=False)
 class Excess:
-    """What is found of D beyond right labels, each part by how sure it is; the standard error of that; and for each
-    example of D how sure it is: of those that score as high, the share that must be wrong."""
+    """The share of D that must be wrong; the same with each part counted by how sure it is, and the standard error of
+    that; and for each example of D how sure it is: of those that score as high, the share that must be wrong."""
 
+    share: float
     found: float
     noise: float
     confidence: np.ndarray
@@ -40,7 +41,7 @@ class Excess:
         return cls(*(np.mean([getattr(p, f.name) for p in parts], axis=0) for f in fields(cls)))
 
 
-NOTHING = Excess(0.0, 0.0, np.zeros(1))
+NOTHING = Excess(0.0, 0.0, 0.0, np.zeros(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,16 +100,16 @@ def _excess(
         made = _excess(scores[seen], kinds[seen], known, known_kinds, weights, missing, lean) if seen.any() else NOTHING
         confidence = np.full(len(scores), made.confidence.mean())
         confidence[seen] = made.confidence
-        return Excess(seen.mean() * made.found, seen.mean() * made.noise, confidence)
+        share, found, noise = (float(seen.mean() * v) for v in (made.share, made.found, made.noise))
+        return Excess(share, found, noise, confidence)
     every = _Beyond.of(scores, known, _as_frequent(kinds, known_kinds, weights))
     at = [(kinds == kind, known_kinds == kind, missing.get(int(kind), 0.0)) for kind in np.unique(kinds)]
     classes = [_Beyond.of(scores[d], known[k], weights[k], every.usual[d], lean, lacking) for d, k, lacking in at]
     confidence, shares = np.zeros(len(scores)), np.array([d.mean() for d, _, _ in at])
     for (d, _, _), own, alike in zip(at, classes, _alike(every, classes), strict=True):
         confidence[d] = np.maximum(own.sure, alike * every.sure[d])
-    found = [share * own.found for share, own in zip(shares, classes, strict=True)]
-    noise = [share * own.noise for share, own in zip(shares, classes, strict=True)]
-    return Excess(float(np.sum(found)), float(np.linalg.norm(noise)), confidence)
+    most, found, noise = (shares * [getattr(own, name) for own in classes] for name in ("most", "found", "noise"))
+    return Excess(float(most.sum()), float(found.sum()), float(np.linalg.norm(noise)), confidence)
 
 
 def _as_frequent(kinds: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -157,6 +158,10 @@ class _Beyond:
         return _rising(self.scores, self.beyond / self.reached)
 
     @property
+    def most(self) -> float:
+        return float(self.beyond.max())
+
+    @property
     def found(self) -> float:
         """Counted from the highest score on: what must be wrong, each part by the share of those that reach it."""
         order = np.argsort(-self.scores, kind="stable")
@@ -165,8 +170,7 @@ class _Beyond:
 
     @property
     def noise(self) -> float:
-        most = int(self.beyond.argmax())
-        return float(self.error[most] * self.found / self.beyond[most]) if self.beyond[most] else 0.0
+        return float(self.error[self.beyond.argmax()] * self.found / self.most) if self.most else 0.0
 
     def difference(self, at: np.ndarray) -> np.ndarray:
         return _reach(at, self.scores) - _reach(at, self.known, self.weights)
