@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amends.errors import BadInput
+from amends.errors import BadInput, first_line
 from amends.models.weights import read_checkpoint, read_weights
 from amends.patches.codes import bits
 from amends.patches.names import dtype_name
@@ -19,6 +19,7 @@ from amends.runs.disk import occupied, write_file, write_folder
 
 Change = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 SAFE, TORCH = (".safetensors",), (".pt", ".pth", ".bin", ".ckpt")
+USUAL = ("model", "pytorch_model", "adapter_model")
 NO_WEIGHTS = ("optimizer", "scheduler", "training_args", "rng_state", "scaler")  # .bin and .pt of training runs
 
 
@@ -40,17 +41,34 @@ def rewritten(source: Path, out: Path, change: Change) -> dict[str, Tensor]:
 
 
 def weight_files(source: Path) -> list[Path]:
-    """The files with weights: the one given, or those of a directory."""
+    """The files with weights: the one given, or those of a directory. Where it has an index of shards, or a file with
+    the name that transformers and peft give it, others beside these are something else."""
     if not source.is_dir():
         return [source]
     inside = sorted(p for p in source.iterdir() if p.is_file() and not p.name.startswith((".", *NO_WEIGHTS)))
     for endings in (SAFE, TORCH):
         found = [p for p in inside if p.suffix in endings]
+        index = next((p for p in inside if p.name.endswith(tuple(f"{e}.index.json" for e in endings))), None)
+        usual = [p for p in found if p.stem in USUAL]
+        if index is not None:
+            return _shards(index)
         if found:
-            return found
+            return usual or found
     raise BadInput(
         f"there are no weights in this folder; weights {source}; give a file of weights, or a model's folder"
     )
+
+
+def _shards(index: Path) -> list[Path]:
+    try:
+        named = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as e:
+        raise BadInput(f"the index of shards cannot be read ({first_line(e)}); weights {index}; copy it again") from e
+    files = [index.parent / Path(str(name)).name for name in named]
+    for path in files:
+        if not path.is_file():
+            raise BadInput(f"a shard that the index names is missing; weights {path}; copy the whole folder")
+    return files
 
 
 def _folder(source: Path, made: Path, states: Mapping[Path, Mapping[str, Tensor]], new: Mapping[str, Tensor]) -> None:
