@@ -81,7 +81,7 @@ def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -
     size = sum(v.numel() * v.element_size() for v in here.net.state_dict().values())
     if result.verdict == "not repaired":
         return setting, f"{size / 1e3:,.0f} kB", *("–",) * 3, result.verdict, *("–",) * 8
-    about = {**about_repair(m), "removed": result.removed.tolist()}
+    about = {**about_repair(m), "removed": sorted(result.removed.tolist())}
     of = Repaired(result.given, result.split, result.after, m, result.floor, result.kept, about)
     start = time.perf_counter()
     small = of.patch()

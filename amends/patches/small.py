@@ -17,8 +17,9 @@ from amends.patches.names import tensors, tied
 from amends.patches.refit import Teacher, refitted
 from amends.patches.shrink import Candidate, candidates, cheapest, hull
 
-LOSS = 0.005  # of overall accuracy that may go on what guards: it was learned by heart, and what judges loses less
+LOSS = 0.0075  # of overall accuracy that may go on what guards: it was learned by heart, and what judges loses less
 CHANGED = 0.03  # of the answers, whichever way
+SHORTEST = 500  # bytes of numbers: names, hashes and figures take as many, and less would save little
 LONGER = 1.4  # times as many bytes, from one size that is tried to the next
 PRICES = 120  # of a byte, four of them half of the four before
 LEAST = 1e-9  # of a distance in nats, where a tensor makes none
@@ -99,10 +100,10 @@ class Small:
             price = worst * 2.0 ** (-number / 4)
             taken = {name: cheapest(those, price) for name, those in choices.items()}
             size = sum(c.size for c in taken.values())
-            if size > LONGER * last:
+            if size > max(LONGER * last, SHORTEST):
                 levels.append({name: c.move for name, c in taken.items()})
                 last = size
-        return levels
+        return levels or [{name: those[-1].move for name, those in choices.items()}]
 
     @property
     def _moving(self) -> list[str]:

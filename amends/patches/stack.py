@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from amends.errors import BadInput
+from amends.errors import BadInput, many
 from amends.patches.moves import forward, stepped
 from amends.patches.names import digest
 from amends.patches.patch import Base, Patch, State
@@ -17,8 +17,8 @@ from amends.patches.patch import Base, Patch, State
 def with_all(given: State, patches: Sequence[Patch], where: str) -> dict[str, Tensor]:
     """The tensors that differ once the patches are put on, one after the other."""
     state, moved = dict(given), {}
-    for patch in patches:
-        new = patch.put_on(state, where)
+    for number, patch in enumerate(patches):
+        new = patch.put_on(state, f"{where} with {many(number, 'patch', 'patches')} on" if number else where)
         state, moved = {**state, **new}, {**moved, **new}
     return moved
 

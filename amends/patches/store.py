@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,21 @@ def _said(patch: Patch, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any
         other = {name: value for name, value in base.before.items() if value != first.before[name]}
         bases.append({"before": other, "after": dict(base.after), "judged": dict(base.judged)})
     tables = {"tied": dict(patch.tied), "stored": dict(patch.stored)}
-    ids = {k: patch.about[k] for k in IDS if k in patch.about}
+    ids = {k: _steps(patch.about[k]) for k in IDS if k in patch.about}
     return {"ids": ids, "layers": layers, **{k: v for k, v in tables.items() if v}, "bases": bases}
+
+
+def _steps(ids: Any) -> Any:
+    """Of positions in their order each as the step from the one before; of anything else as it is."""
+    if not isinstance(ids, list) or not ids or not all(type(i) is int for i in ids):
+        return ids
+    return {"steps": [b - a for a, b in pairwise([0, *ids])]}
+
+
+def _positions(steps: Any) -> Any:
+    """Back from `_steps`."""
+    known = isinstance(steps, dict) and isinstance(steps.get("steps"), list)
+    return list(accumulate(steps["steps"])) if known else steps
 
 
 def _rounded(said: Any) -> Any:
@@ -150,4 +164,5 @@ def _patch(about: Mapping[str, Any], data: bytes) -> Patch:
         before = row["before"] if not number else {**bases[0].before, **row["before"]}
         ways = {name: parts[name].get(f"bits{number or ''}", b"") for name in layers}
         bases.append(Base(before, row["after"], ways, row["judged"]))
-    return Patch(layers, tuple(bases), said.get("tied", {}), said.get("stored", {}), {**about, **said["ids"]})
+    ids = {k: _positions(v) for k, v in said["ids"].items()}
+    return Patch(layers, tuple(bases), said.get("tied", {}), said.get("stored", {}), {**about, **ids})

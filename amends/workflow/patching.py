@@ -79,7 +79,7 @@ def patch_of_repair(result: Repair, exact: bool = False, beside: Sequence[Patch]
     ids = train.examples.names()
     named = {int(i): int(i) if ids is None else str(ids[i]) for i in result.removed.tolist()}
     about = _made(result.metrics, "repair", train.network, train) | {
-        "removed": [named[i] for i in named if i not in result.new_labels],
+        "removed": sorted(named[i] for i in named if i not in result.new_labels),
         "relabelled": {str(named[i]): label_text(new) for i, new in result.new_labels.items()},
     }
     made = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept, about)
@@ -211,7 +211,7 @@ def about_run(run: Run, network: Network | None = None, train: Factor | None = N
     recipe = {name: run.about[name] for name in RECIPE if name in run.about}
     return about | {
         "rule": run.about["run"].get("rule", ""), "model": run.about["model"]["sha256"], "recipe": recipe,
-        "removed": ids["removed"]["id"].tolist(),
+        "removed": sorted(ids["removed"]["id"].tolist()),
         "relabelled": dict(zip(ids["relabelled"]["id"], ids["relabelled"]["label"], strict=True)),
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,6 +120,16 @@ def test_damage_is_found(tmp_path):
         path.write_bytes(data)
         with pytest.raises(BadInput, match=rf"the patch is damaged \(.*\); patch .*{name}"):
             amends.Patch.read(path)
+
+
+@pytest.mark.parametrize("ids", [[3, 8, 1000, 1001], ["scan-1", "scan-9"], [], {"steps": "7"}])
+def test_what_it_says_comes_back(ids, tmp_path):
+    """Positions are kept as steps, and a label that is called steps is none."""
+    model = MODELS["float32"]
+    about = {"verdict": "repaired", "removed": ids if isinstance(ids, list) else [], "relabelled": ids}
+    made = replace(between(tensors(model), tensors(moved(model))), about=about)
+    made.save(tmp_path / "fix.safetensors")
+    assert amends.Patch.read(tmp_path / "fix.safetensors").about == about
 
 
 def test_a_patch_of_another_format_is_refused(tmp_path, monkeypatch):

@@ -42,12 +42,17 @@ def result():
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def small(result):
+    return result.patch()
+
+
 def of(result, **other) -> Repaired:
     return replace(Repaired(result.given, result.split, result.after, result.metrics), **other)
 
 
-def test_it_is_smaller_and_as_good(result):
-    small, exact = result.patch(), result.patch(exact=True)
+def test_it_is_smaller_and_as_good(result, small):
+    exact = result.patch(exact=True)
     assert not small.exact
     assert small.size < 0.3 * exact.size
     assert small.bases[0].judged["verdict"] == result.verdict
@@ -55,18 +60,17 @@ def test_it_is_smaller_and_as_good(result):
     assert abs(small.bases[0].judged["overall"]["after"] - result.metrics["overall"]["after"]) <= 0.01
 
 
-def test_its_figures_are_of_the_weights_it_leads_to(result):
-    patch = result.patch()
-    theta = of(result).weights_of(patch)
+def test_its_figures_are_of_the_weights_it_leads_to(result, small):
+    theta = of(result).weights_of(small)
     holdout = result.given["failures"][result.split.holdout]
-    assert patch.bases[0].judged["holdout"]["after"] == right(holdout, theta).mean()
+    assert small.bases[0].judged["holdout"]["after"] == right(holdout, theta).mean()
 
 
-def test_its_test_is_of_the_weights_it_leads_to(result):
+def test_its_test_is_of_the_weights_it_leads_to(result, small):
     """The same numbers by hand: each failure and each right example, against each control, in all of its fits. Of the
     repaired weights, fitted as often as here, it is the test of the run."""
     made, found = of(result), []
-    for theta in (result.after, made.weights_of(result.patch())):
+    for theta in (result.after, made.weights_of(small)):
         outcome, strongest = result.split.sets(dict(result.given)).outcome(theta), 0.0
         for row in result.metrics["controls"].values():
             moves = []
@@ -78,7 +82,7 @@ def test_its_test_is_of_the_weights_it_leads_to(result):
             strongest = max(strongest, Objective(outcome.sets.share).chance(*moves))
         assert made.judge(theta)["p_value"] == strongest
         found.append(strongest)
-    assert result.patch().bases[0].judged["p_value"] == found[1]
+    assert small.bases[0].judged["p_value"] == found[1]
     if all(row["refits"] == 1 for row in result.metrics["controls"].values()):
         assert found[0] == pytest.approx(result.metrics["p_value"])
 

@@ -83,8 +83,15 @@ def test_below_the_top_a_patch_is_not_taken_off_alone(series):
 
 def test_one_in_the_middle_is_taken_out(series):
     """The third said that it holds without the second; its group stays repaired, and the second's is not any more."""
-    models, patches, data, _ = series
+    models, patches, data, results = series
     out = patches[1].revert(models[3], later=[patches[2]])
+    judged = patches[2].bases[1].judged
+    assert judged["verdict"] == results[2].verdict
+    held = results[2].given["failures"][results[2].split.holdout].examples
+    with torch.no_grad():
+        now = (out(held.fetch(0, len(held))[0]).argmax(1) == held.y).double().mean()
+    assert judged["holdout"]["after"] == pytest.approx(float(now))
+    assert judged["holdout"]["before"] < judged["holdout"]["after"]
     was, now = fixed(models[3], data), fixed(out, data)
     assert now[2] > fixed(models[0], data)[2] + 0.1
     assert now[1] < was[1] - 0.1
