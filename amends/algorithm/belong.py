@@ -162,7 +162,7 @@ def _from_memory(train: Factor) -> float | None:
     assert first.running_var is not None
     if not met:
         return None
-    return float(_distances(*_moments(met[0]), first.running_mean.double(), first.running_var.double()).median())
+    return float(_distances(*_of_channels(met[0]), first.running_mean.double(), first.running_var.double()).median())
 
 
 def differently_prepared(train: Factor, held: Mapping[str, Factor]) -> Iterator[str]:
@@ -207,7 +207,13 @@ def _of_inputs(sets: list[Factor]) -> tuple[Tensor, Tensor]:
 
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    rows = (x if x.ndim != 3 else x.transpose(1, 2)).transpose(0, 1).flatten(1).double()
+    """Of inputs [N, C, ...], or of sequences [N, T, C]."""
+    return _of_channels(x if x.ndim != 3 else x.transpose(1, 2))
+
+
+def _of_channels(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Of [N, C, ...], which a batch norm always meets."""
+    rows = x.transpose(0, 1).flatten(1).double()
     return rows.mean(1), rows.var(1, unbiased=False)
 
 

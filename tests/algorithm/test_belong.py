@@ -1,0 +1,33 @@
+"""What a batch norm remembers of training, against what it meets."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from amends.algorithm.belong import readings
+from amends.evidence.network import Network
+from amends.likelihoods import Categorical
+from tests.conftest import factor
+
+NORM = "the first batch norm met inputs of another mean or spread"
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4,), (2, 6, 6)], ids=str)
+def test_what_a_batch_norm_remembers_of_series_tables_and_images(shape):
+    """Channels are the second dimension of all of them, also where a series has as many steps or more."""
+    torch.manual_seed(0)
+    layers = {1: nn.Linear, 2: lambda a, b: nn.Conv1d(a, b, 1), 3: lambda a, b: nn.Conv2d(a, b, 1)}
+    norms = {1: nn.BatchNorm1d, 2: nn.BatchNorm1d, 3: nn.BatchNorm2d}
+    net = nn.Sequential(layers[len(shape)](shape[0], 7), norms[len(shape)](7), nn.Flatten(), nn.LazyLinear(2))
+    x, y = torch.randn(200, *shape) + 3, torch.arange(200) % 2
+    for _ in range(60):
+        net.train()(x)
+    forgot = copy.deepcopy(net)
+    forgot[1].reset_running_stats()
+    for model, said in ((net, False), (forgot, True)):
+        told = list(readings(factor(Network.of(model.eval(), Categorical()), x, y, batch=200), None))
+        assert any(NORM in line for line in told) == said
