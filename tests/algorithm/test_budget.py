@@ -46,7 +46,7 @@ def test_a_repair_says_which_budget_it_was_made_with(planted, result):
     assert quick.metrics["budget"] == "quick"
     assert result.metrics["left_out"] == "", "of what the default does"
     assert quick.metrics["left_out"] == (
-        "the search has no grad_dot and no functional; 3 numbers to remove are tried at most, not 6; "
+        "the search has no grad_dot and no functional; 3 numbers to remove are tried at most, not 4; "
         "one way to forget is tried; what judges is fitted once"
     )
     assert f"left out with budget quick: {quick.metrics['left_out']}" in repr(quick)

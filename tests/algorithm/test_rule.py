@@ -12,8 +12,8 @@ from amends.algorithm.objective import Objective
 from tests.algorithm.points import point, rule
 
 
-def chosen(rule, points):
-    best = rule.best(points)
+def chosen(rule, points, shown=False):
+    best = rule.best(points, shown)
     return None if best is None else best.removed
 
 

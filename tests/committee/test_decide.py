@@ -39,7 +39,14 @@ def test_who_counts_and_what_was_unseen(influence, world):
     assert influence.unseen.shape == (len(failures[0]),)
     assert ((influence.unseen >= 0) & (influence.unseen <= 1)).all()
     for h in influence.members:
-        row = {"name": h.name, "found": h.found, "unseen": h.unseen, "weight": h.weight, "refused": ""}
+        row = {
+            "name": h.name,
+            "found": h.found,
+            "unseen": h.unseen,
+            "weight": h.weight,
+            "refused": "",
+            "wrong": h.wrong,
+        }
         assert h.row() == row
 
 
@@ -177,7 +184,7 @@ def test_a_member_that_refuses_is_named_and_the_rest_decide(world):
     assert np.array_equal(made.unseen, expected.unseen)
     (row,) = (h.row() for h in made.members if h.refused)
     why = "no end in sight; test; none"
-    assert row == {"name": "no", "found": None, "unseen": None, "weight": 0.0, "refused": why}
+    assert row == {"name": "no", "found": None, "unseen": None, "weight": 0.0, "refused": why, "wrong": 0.0}
     assert [h for h in made.members if not h.refused] == list(expected.members)
 
 

@@ -25,8 +25,8 @@ def test_against_one_threshold_after_the_other():
         scores, known = rng.normal(0.7, 1, 60).round(1), rng.normal(0, 1, 40).round(1)  # with ties
         weights = rng.random(40) * (rng.random(40) > 0.2)
         given = scores, kinds, known, known_kinds, weights, {1: 0.1 * seed}
-        ours, (found, noise, sure) = excess._excess(*given, exact.LEAN), exact.excess(*given)
-        assert (ours.found, ours.noise) == pytest.approx((found, noise), abs=1e-12)
+        ours, (share, found, noise, sure) = excess._excess(*given, exact.LEAN), exact.excess(*given)
+        assert (ours.share, ours.found, ours.noise) == pytest.approx((share, found, noise), abs=1e-12)
         assert ours.confidence == pytest.approx(sure, abs=1e-12)
         assert ours.confidence.max() > 0
 
@@ -155,9 +155,9 @@ def test_of_a_class_nobody_knows_a_label_of_one_is_neither_more_nor_less_sure():
 
 
 def test_of_several_the_mean_counts():
-    parts = [Excess(0.1, 0.02, np.array([0.0, 1.0])), Excess(0.3, 0.04, np.array([0.5, 1.0]))]
+    parts = [Excess(0.2, 0.1, 0.02, np.array([0.0, 1.0])), Excess(0.3, 0.3, 0.04, np.array([0.5, 1.0]))]
     both = Excess.mean(parts)
-    assert (both.found, both.noise) == pytest.approx((0.2, 0.03))
+    assert (both.share, both.found, both.noise) == pytest.approx((0.25, 0.2, 0.03))
     assert both.confidence.tolist() == [0.25, 1.0]
 
 

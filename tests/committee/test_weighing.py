@@ -39,7 +39,7 @@ def test_without_right_examples_weights_follow_what_was_unseen(world):
 
 
 def trial(failures, right, found=0.0, noise=0.0):
-    return trying.Trial(np.array(failures), np.array(right), (), Excess(found, noise, np.zeros(1)))
+    return trying.Trial(np.array(failures), np.array(right), (), Excess(found, found, noise, np.zeros(1)))
 
 
 def test_weights_by_what_was_found_by_hand():
@@ -67,7 +67,9 @@ def test_what_is_no_more_than_noise_decides_nothing():
 
 
 def test_harm_counts_as_members_are_sure_and_at_least_as_one_among_all():
-    a, b = (replace(trial([0], [0]), excess=Excess(0.2, 0.01, np.array(sure))) for sure in ([0, 0, 1, 0], [0, 1, 1, 0]))
+    a, b = (
+        replace(trial([0], [0]), excess=Excess(0.2, 0.2, 0.01, np.array(sure))) for sure in ([0, 0, 1, 0], [0, 1, 1, 0])
+    )
     assert_close(weighing.confidence([(0.6, a), (0.4, b)], torch.zeros(4)), torch.tensor([0.25, 0.4, 1.0, 0.25]))
     wild = replace(a, excess=replace(a.excess, noise=0.1))
     assert weighing.confidence([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"

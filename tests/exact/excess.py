@@ -37,14 +37,15 @@ def sure(score, mine, own, known=(), lean=0.0, missing=0.0):
 
 
 def found(mine, own, known, missing):
-    """What must be wrong, from the highest score on, each part by the share of those that reach it; and its noise."""
+    """What must be wrong; the same from the highest score on, each part by the share of those that reach it; and the
+    noise of that."""
     most = total = noise = 0.0
     for at in sorted(set(mine), reverse=True):
         here, error = beyond(at, mine, own, known, LEAN, missing)
         if here > most:
             total += (here - most) * here * len(mine) / sum(s >= at for s in mine)
             most, noise = here, error
-    return total, noise * total / most if most else 0.0
+    return most, total, noise * total / most if most else 0.0
 
 
 def alike(scores, everywhere, classes):
@@ -69,8 +70,8 @@ def alike(scores, everywhere, classes):
 
 
 def excess(scores, kinds, known, known_kinds, weights, missing):
-    """What is found of D, its noise, and for each example how sure it is that its label is wrong."""
-    total = variance = 0.0
+    """What must be wrong of D, what is found, its noise, and for each example how sure it is that it is wrong."""
+    share = total = variance = 0.0
     confidence = np.full(len(scores), np.nan)
     labels = {kind: [(s, w) for s, w, k in zip(known, weights, known_kinds, strict=True) if k == kind and w > 0]
               for kind in sorted(set(kinds))}  # fmt: skip
@@ -82,7 +83,8 @@ def excess(scores, kinds, known, known_kinds, weights, missing):
         for i in np.flatnonzero(kinds == kind):
             its = sure(scores[i], mine, own, everywhere, LEAN, missing.get(kind, 0))
             confidence[i] = max(its, like * sure(scores[i], told, everywhere))
-        here, noise = found(mine, own, everywhere, missing.get(kind, 0))
+        most, here, noise = found(mine, own, everywhere, missing.get(kind, 0))
+        share += len(mine) / len(scores) * most
         total += len(mine) / len(scores) * here
         variance += (len(mine) / len(scores) * noise) ** 2
-    return total, variance**0.5, np.where(np.isnan(confidence), np.nanmean(confidence), confidence)
+    return share, total, variance**0.5, np.where(np.isnan(confidence), np.nanmean(confidence), confidence)

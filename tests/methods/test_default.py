@@ -12,12 +12,22 @@ from amends.methods import Default
 def test_where_examples_are_many_a_treatment_sees_each_less_often():
     default = methods.default()
     few, many = (default.treating(0, examples).editor.climb for examples in (3000, 50_000))
-    assert (few.epochs, few.batch) == (5, 64)
+    assert (few.epochs, few.batch) == (4, 64)
     assert many.epochs * 50_000 == pytest.approx(2**16)
     assert many.batch == 256
     assert default.treating(0, 10**6).editor.climb.epochs == 1
-    assert [m.first is None for m in default.otherwise(0, 3000)] == [False, False, True]
-    assert all(m.first is None and m.editor.climb.rate < 1e-3 for m in default.otherwise(0, 50_000, large=True))
+    for of_size, usual in ((False, 2e-3), (True, 1e-3)):
+        assert default.treating(0, 50_000, of_size).editor.climb.rate == usual
+        assert all(m.editor.climb.rate < usual for m in default.otherwise(0, 50_000, of_size))
+
+
+def test_where_examples_are_few_a_treatment_sees_each_more_often():
+    """So that it makes as many steps; what is taught does not."""
+    default, climbs = methods.default(), {}
+    for examples in (500, 100):
+        climbs[examples] = default.treating(0, examples).editor.climb
+        assert climbs[examples].epochs * examples == pytest.approx(128 * 64)
+        assert default.identifying(True, examples=examples)["learned loss"].training.editor.climb.epochs == 5
 
 
 def test_the_members_share_what_they_measure_and_two_committees_nothing():

@@ -19,18 +19,6 @@ from amends.remember import Variational as FittedSpread
 from tests.conftest import Table, at_optimum, classification, factor, plain
 
 
-def test_a_treatment_goes_on_from_where_the_first_ended():
-    x, y, network = classification(n=80)
-    newton = methods.newton(methods.dense())
-    alone = amends.treat(plain(network), (x, y), np.arange(5), method=newton)
-    still, tuned = (methods.fine_tune(rate=rate, epochs=1)._replace(first=newton) for rate in (0.0, 0.1))
-    model = amends.treat(plain(network), (x, y), np.arange(5), method=still)
-    assert_close(model.state_dict(), alone.state_dict())
-    model = amends.treat(plain(network), (x, y), np.arange(5), method=tuned)
-    by_hand = amends.treat(alone, (x, y), np.arange(5), method=methods.fine_tune(rate=0.1, epochs=1))
-    assert_close(model.state_dict(), by_hand.state_dict())
-
-
 def test_a_path_that_costs_too_much_is_taken_again_in_shorter_steps(monkeypatch):
     """Strides of twice the weights leave any guard at once; an eighth of an eighth of them does not."""
     x, y, network = classification(n=60)
