@@ -32,7 +32,7 @@ def estimate(table: Table) -> dict[str, Any]:
     told: dict[str, Any] = {"above": len(rows), "unseen": unseen, "sample": sample, "low": None, "share": None,
                             "high": None, "text": ""}  # fmt: skip
     if not cut:
-        return told | {"text": "set a cut first: then it can be said what those above it would turn out to be"}
+        return told | {"text": "set a cut first, under How many: then what nobody has looked at can be estimated"}
     if not unseen:
         return told | {"text": f"all {len(rows)} above the cut have been looked at or decided"}
     if sample < FEWEST:

@@ -107,7 +107,7 @@ function Against({ index, n }: { index: number; n: number }) {
   const kind = page.run?.kind ?? "none";
   return (
     <div class="against">
-      <h3>conflicts with these failures</h3>
+      <h3>it conflicts with these failures</h3>
       {failures === null && n > 0 && <p class="note">…</p>}
       {(n === 0 || failures?.length === 0) && <p class="note">With none of those searched with.</p>}
       <ul class={`beside ${kind}`}>
@@ -139,7 +139,7 @@ export function Card({ of, onFull }: { of: Cause; onFull: () => void }) {
       </header>
       <div class="pair">
         <div class="self">
-          <h3>this training example</h3>
+          <h3>should the model forget this training example?</h3>
           {of.look.image ? (
             <button type="button" class="picture-button" onClick={onFull} aria-label="Show the picture in full size">
               <Appearance look={of.look} says={says} size="card" />
