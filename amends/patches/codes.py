@@ -14,7 +14,7 @@ from torch import Tensor
 
 RAW, ZLIB, LZMA, ZEROS, COUNTED = range(5)  # the first byte of a packed array
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "lp": 0, "pb": 0}]  # what stands before a byte says nothing
-SLOW = 2**23  # bytes from which lzma takes too long for what it saves
+SLOW = 2**20  # bytes from which lzma takes too long for what it saves
 LONG = 2**15  # and from which counting does
 ROW = 1024  # bytes that are counted together
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,7 @@ class Grid:
     def delta(self) -> np.ndarray:
         return np.ldexp(self.steps.astype(np.float64), self.exponent)
 
+    @cached_property
     def parts(self) -> dict[str, bytes]:
         return {"grid": packed(self.steps.tobytes())}
 
@@ -50,6 +52,7 @@ class LowRank:
         steps = np.ldexp(self.left.astype(np.float64), np.array(self.exponents) - lowest)
         return np.ldexp(steps @ self.right.astype(np.float64), lowest).reshape(-1)
 
+    @cached_property
     def parts(self) -> dict[str, bytes]:
         columns = np.ascontiguousarray(self.left.T)
         return {"left": packed(columns.tobytes()), "right": packed(np.ascontiguousarray(self.right).tobytes())}

@@ -36,5 +36,5 @@ def _rank(layer: Layer) -> int | None:
 def _bytes(patch: Patch, name: str) -> int:
     """What leads this layer there and back."""
     move = patch.layers[name].move
-    parts = [] if move is None else list(move.parts().values())
+    parts = [] if move is None else list(move.parts.values())
     return sum(map(len, [*parts, *(base.ways.get(name, b"") for base in patch.bases)]))

@@ -61,7 +61,7 @@ def _parts(patch: Patch) -> dict[str, dict[str, bytes]]:
     parts = {}
     for name, layer in patch.layers.items():
         ways = {f"bits{number or ''}": base.ways.get(name, b"") for number, base in enumerate(patch.bases)}
-        own = {} if layer.move is None else layer.move.parts()
+        own = {} if layer.move is None else layer.move.parts
         parts[name] = own | {key: way for key, way in ways.items() if way}
     return parts
 

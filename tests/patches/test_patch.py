@@ -178,9 +178,9 @@ def test_a_low_rank_is_the_same_sum_in_any_order():
     exact = [[sum(int(left[i, k]) * int(right[k, j]) << (exponents[k] - lowest) for k in range(5)) for j in range(7)]
              for i in range(9)]  # fmt: skip
     assert (move.delta() == np.ldexp(np.array(exact, dtype=np.float64).reshape(-1), lowest)).all()
-    assert LowRank.of(move.about, move.parts(), 63).delta().tolist() == move.delta().tolist()
+    assert LowRank.of(move.about, move.parts, 63).delta().tolist() == move.delta().tolist()
     grid = Grid(rng.integers(-3, 4, 50).astype(np.int8), -8)
-    assert Grid.of(grid.about, grid.parts(), 50).delta().tolist() == grid.delta().tolist()
+    assert Grid.of(grid.about, grid.parts, 50).delta().tolist() == grid.delta().tolist()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])

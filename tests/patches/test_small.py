@@ -177,7 +177,7 @@ def test_a_change_of_few_weights_is_stored_by_these():
     after[::500] += torch.tensor([0.1, -0.2, 0.3, 0.15, -0.1, 0.05])
     near = next(c for c in hull(candidates(before, after)) if c.error < 1e-3)
     assert near.move is not None
-    assert len(near.move.parts()["grid"]) < 80
+    assert len(near.move.parts["grid"]) < 80
     assert np.flatnonzero(near.move.delta()).tolist() == list(range(0, 3000, 500))
 
 
