@@ -11,6 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import amends as library
+from amends.patches import refit
 from tests.projects import amends
 
 
@@ -21,6 +22,7 @@ def patches(repaired, tmp_path_factory):
     run = shutil.copytree(repaired, folder / "run")  # a run shows the patches that are made of it
     with pytest.MonkeyPatch.context() as inside:
         inside.chdir(repaired.parent.parent)
+        inside.setattr(refit, "STEPS", 150)
         assert amends("patch", run, "-o", folder / "small.safetensors") == 0
         assert amends("patch", run, "-o", folder / "exact.safetensors", "--exact") == 0
     return folder

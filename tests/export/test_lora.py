@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from amends.export.lora import Adapter
-from tests.models.tiny import CAUSAL, TINY, WORDS, save, save_tokenizer
+from tests.models.tiny import WORDS, made, save, save_tokenizer
 from tests.patches.kinds import moved, same
 from tests.projects import amends
 
@@ -39,15 +39,6 @@ top = 55
 """
 
 
-def tiny(kind: str) -> torch.nn.Module:
-    from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
-
-    torch.manual_seed(0)
-    if kind == "gpt2":
-        return GPT2LMHeadModel(GPT2Config(**CAUSAL)).eval()
-    return BertForSequenceClassification(BertConfig(**{**TINY, "num_hidden_layers": 1})).eval()
-
-
 @pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`:UserWarning")  # both names are in the adapter
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
 @pytest.mark.parametrize("rank", [2, 64])
@@ -55,7 +46,7 @@ def test_peft_loads_it_and_it_predicts_the_same(kind, rank, tmp_path):
     """All of it at full rank; cut, as the model with the cut weights. GPT-2's embedding is its output too."""
     import peft
 
-    before = tiny(kind)
+    before = made(kind)
     after = moved(before)
     adapter = Adapter.between(before, after, rank)
     adapter.write(deepcopy(before), tmp_path / "lora")
@@ -90,7 +81,7 @@ def repaired(tmp_path_factory):
     train = reviews(300, 0.9)
     train.to_csv(folder / "train.csv", index=False)
     reviews(300, 0.0).to_csv(folder / "test.csv", index=False)
-    model = tiny("bert").train()
+    model = made("bert").train()
     words = {w: i for i, w in enumerate(["[PAD]", "[END]", "[UNK]", "[CLS]", *WORDS])}
     x = torch.tensor([([words[w] for w in text.split()] + [0] * 8)[:8] for text in train["text"]])
     y = torch.tensor(train["label"].to_numpy())

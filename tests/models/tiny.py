@@ -12,6 +12,16 @@ CAUSAL = {"vocab_size": 20, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_position
           "eos_token_id": 1, "pad_token_id": 0}  # fmt: skip
 
 
+def made(kind):
+    """A BERT of one layer that tells two classes, or a GPT-2, whose embedding is its output too."""
+    from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    if kind == "gpt2":
+        return GPT2LMHeadModel(GPT2Config(**CAUSAL)).eval()
+    return BertForSequenceClassification(BertConfig(**{**TINY, "num_hidden_layers": 1})).eval()
+
+
 def save_tokenizer(folder):
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel

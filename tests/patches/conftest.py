@@ -7,7 +7,7 @@ import pytest
 from amends.patches import refit
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def few_steps():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refit, "STEPS", 150)

@@ -13,7 +13,7 @@ import amends
 from amends.patches.names import tensors
 from amends.patches.patch import between
 from amends.patches.shrink import as_grid
-from tests.models.tiny import CAUSAL, TINY, save
+from tests.models.tiny import made, save
 from tests.patches.kinds import moved, same
 from tests.projects import amends as command
 
@@ -22,15 +22,6 @@ from tests.projects import amends as command
 def _here(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
-
-
-def tiny(kind: str) -> nn.Module:
-    from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
-
-    torch.manual_seed(0)
-    if kind == "gpt2":
-        return GPT2LMHeadModel(GPT2Config(**{**CAUSAL, "n_layer": 1})).eval()
-    return BertForSequenceClassification(BertConfig(**{**TINY, "num_hidden_layers": 1})).eval()
 
 
 def on_a_grid(before: nn.Module, after: nn.Module) -> amends.Patch:
@@ -55,7 +46,7 @@ def test_shards_with_an_index(kind, tmp_path):
     """GPT-2's embedding is its output too, and is in one shard by one name."""
     from amends.models.huggingface import quiet
 
-    model = tiny(kind)
+    model = made(kind)
     after = moved(model)
     with quiet():
         model.save_pretrained(tmp_path / "model", max_shard_size="20KB")
@@ -72,7 +63,7 @@ def test_shards_with_an_index(kind, tmp_path):
 def test_a_shard_that_is_missing(tmp_path, capsys):
     from amends.models.huggingface import quiet
 
-    model = tiny("bert")
+    model = made("bert")
     with quiet():
         model.save_pretrained(tmp_path / "model", max_shard_size="20KB")
     between(tensors(model), tensors(moved(model))).save("fix.safetensors")
@@ -90,7 +81,7 @@ def test_a_shard_that_is_missing(tmp_path, capsys):
 def test_an_adapter(tmp_path):
     import peft
 
-    base = tiny("bert")
+    base = made("bert")
     config = peft.LoraConfig(target_modules=["query", "value"], r=2, modules_to_save=["classifier"])
     model = peft.get_peft_model(deepcopy(base), config)
     draw = torch.Generator().manual_seed(0)
