@@ -66,13 +66,14 @@ def identify(
 
 
 def show_search(run: Run, job: Job, out: Path, warnings: list[str], as_json: bool) -> None:
-    from amends.cli.show import harmful, show_identified
+    from amends.cli.show import conflicting, show_identified
 
     frame = run.causes()
+    many = conflicting(frame, run.members)
     if as_json:
         first = frame.head(20).to_dict("records")
         print_json({"run": str(out), "train": len(job.given["train"]), "failures": len(job.given["failures"]),
-                    "harmful": harmful(frame), "identified_with": run.members, "warnings": warnings,
+                    "harmful": many, "identified_with": run.members, "warnings": warnings,
                     "causes": first})  # fmt: skip
     else:
-        show_identified(frame, out, warnings)
+        show_identified(frame, many, out, warnings)

@@ -40,7 +40,7 @@ def ls(folder: Path, as_json: bool) -> None:
 @json_option
 def show(run: Path, as_json: bool) -> None:
     """Show what RUN found and how it was made."""
-    from amends.cli.show import show_identified, show_settings, show_verdict
+    from amends.cli.show import conflicting, show_identified, show_settings, show_verdict
     from amends.runs.run import DONE, Run
 
     opened = Run.sound(run)
@@ -51,7 +51,8 @@ def show(run: Path, as_json: bool) -> None:
     if opened.state == DONE:
         show_verdict(opened.metrics)
     else:
-        show_identified(opened.causes(), run)
+        causes = opened.causes()
+        show_identified(causes, conflicting(causes, opened.members), run)
 
 
 @runs.command()

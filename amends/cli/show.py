@@ -72,17 +72,22 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
     return 1 if missed else 0
 
 
-def show_identified(frame: pd.DataFrame, out: Path, warnings: Sequence[str] = ()) -> None:
+def show_identified(frame: pd.DataFrame, number: int, out: Path, warnings: Sequence[str] = ()) -> None:
     console = console_of()
     show_causes(frame, console=console)
-    console.print(
-        f"{many(harmful(frame), 'training example conflicts', 'training examples conflict')} with the failures, "
-        "the first ones most.\n"
-    )
+    words = many(number, "training example conflicts", "training examples conflict")
+    console.print(f"{words} with the failures, the first ones most.\n")
     for warning in warnings:
         console.print(f"warning: {warning}\n", markup=False)
     console.print(f"Written to {out}/. Look at report.html or causes.csv.")
     show_next(next_steps({}, {}, str(out)), console)
+
+
+def conflicting(frame: pd.DataFrame, members: Sequence[Mapping[str, Any]]) -> int:
+    """How many of train conflict with the failures: as many as members that count show to be wrong; those with a
+    positive score, where they show none."""
+    shown = round(len(frame) * max((m["wrong"] for m in members if m["weight"]), default=0.0))
+    return shown or sum(score > 0 for score in frame["score"].tolist())
 
 
 def show_next(steps: Sequence[Next], console: Console) -> None:
@@ -92,11 +97,6 @@ def show_next(steps: Sequence[Next], console: Console) -> None:
         console.print(f"  {number}. {step.words}")
         if step.line:
             console.print(f"       {step.line}", soft_wrap=True)
-
-
-def harmful(frame: pd.DataFrame) -> int:
-    """How many conflict with the failures at all."""
-    return sum(score > 0 for score in frame["score"].tolist())
 
 
 def show_causes(

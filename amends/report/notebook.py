@@ -52,7 +52,7 @@ def influence_html(influence: Influence) -> str:
     order = np.argsort(-influence.scores, kind="stable")[:SHOWN]
     frame = causes_frame(influence, order)
     run = _as_run(frame, looks_of(influence, frame, influence.failures.examples), len(influence), {})
-    harmful, failures = int((influence.scores > 0).sum()), len(influence.failures)
+    harmful, failures = influence.wrong or int((influence.scores > 0).sum()), len(influence.failures)
     words = f"{count(harmful)} of {many(len(influence), 'training example')} conflict with {many(failures, 'failure')}"
     return _fragment([tag("p", words + "; the strongest are shown.", class_="reason"), _causes(run, harmful)])
 
