@@ -92,6 +92,8 @@ def removal(remove: Any, size: int, names: np.ndarray | None = None) -> int | np
         return None
     if isinstance(remove, numbers.Real) and not isinstance(remove, bool):
         whole = isinstance(remove, numbers.Integral)
+        if remove < 0:
+            raise BadInput(f"remove is {remove!r} (top or fraction in a config); give a count or a share of 0 or more")
         gone = len(top(np.zeros(size), int(remove)) if whole else fraction(np.zeros(size), float(remove)))
         if gone == size:
             raise BadInput(f"remove is {remove!r}; that is all of train; leave something to learn from")

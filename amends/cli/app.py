@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -56,6 +57,9 @@ EXIT = (
     (BadInput, 2), (RunMismatch, 3), (Locked, 4), (DiskError, 5), (NonFinite, 6), (NotConverged, 6), (OutOfMemory, 7),
     (WorkerLost, 143),
 )  # fmt: skip
+
+
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
 
 class Lazy(click.Group):
@@ -122,6 +126,9 @@ def run(args: list[str]) -> int:
     except Terminated:
         _say("terminated; nothing half-written is left behind", "stopped")
         return 143
+    except click.exceptions.NoArgsIsHelpError as e:  # a group of commands, and none of them
+        click.echo(e.format_message())
+        return 0
     except click.ClickException as e:
         where = getattr(getattr(e, "ctx", None), "command_path", "amends")
         _say(f"{e.format_message().rstrip('.')}; {where}; see {where} --help")
@@ -142,6 +149,9 @@ def run(args: list[str]) -> int:
         if is_memory(e):
             _say(f"out of memory ({first_line(e)}); {' '.join(args[:1])}; give a smaller batch_size, or more memory")
             return 7
+        if is_disk(e):
+            _say(f"{first_line(e)}; {' '.join(args[:1])}; check the disk, its permissions and the limit of open files")
+            return 5
         _say(f"{type(e).__name__}: {' '.join(str(e).split())}; a bug of amends; run again with --debug and report it")
         return code_of(e)
 
@@ -152,6 +162,14 @@ def is_memory(error: BaseException) -> bool:
     torch_said = isinstance(error, RuntimeError) and ("can't allocate memory" in said or "out of memory" in said)
     unloaded = isinstance(error, ImportError) and ("failed to map" in said or "cannot allocate memory" in said)
     return isinstance(error, MemoryError) or torch_said or unloaded
+
+
+def is_disk(error: BaseException) -> bool:
+    """Whether the system refused a file, by what Python and torch say of it."""
+    if isinstance(error, OSError):
+        return error.errno in DISK
+    said = str(error)
+    return isinstance(error, RuntimeError | ImportError) and any(os.strerror(number) in said for number in DISK)
 
 
 def _nobody_reads() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from amends.workflow.checkpoint import stage_folder, write_search
 from amends.workflow.repair import Repair
 
 COMPARED = 5000  # of the examples that conflict with the failures: so many are looked through for near copies
+SPARE = 2**25  # bytes that pyarrow takes for itself, and more
 HIGHER = "higher = more harmful"
 RULE = "the highest scores, as many as did most for the failures searched with"
 
@@ -161,6 +163,7 @@ def _decided(result: Repair, earlier: pd.DataFrame) -> pd.DataFrame:
 
 def _table(frame: pd.DataFrame, folder: Path) -> None:
     """causes.parquet, with what a score means in its metadata, and causes.csv for people."""
+    _spare()
     import pyarrow
     import pyarrow.parquet
 
@@ -168,6 +171,14 @@ def _table(frame: pd.DataFrame, folder: Path) -> None:
     table = pyarrow.Table.from_pandas(frame, preserve_index=False)
     meta = {b"amends.score": HIGHER.encode(), **(table.schema.metadata or {})}
     pyarrow.parquet.write_table(table.replace_schema_metadata(meta), folder / "causes.parquet")
+
+
+def _spare() -> None:
+    """MemoryError where pyarrow, which takes pages of its own, would end the process for want of them."""
+    try:
+        mmap.mmap(-1, SPARE).close()
+    except OSError as e:
+        raise MemoryError(f"{e.strerror}, {SPARE:,} bytes") from None
 
 
 def _dataset(result: Repair, folder: Path) -> None:

@@ -28,7 +28,7 @@ from tests.faults import disk, fuzzing, limits, setups
 from tests.faults.broken import BROKEN
 from tests.faults.killing import contents
 from tests.faults.sound import SOUND
-from tests.projects import digits_project, texts_project
+from tests.projects import digits_project, heeding, texts_project
 
 COMMAND = [sys.executable, "-c", "from amends.cli import main; main()"]
 SAME = ("metrics.json", "repaired/model.safetensors", "curve.csv", "dataset/kept.csv", "identified/scores.npz")
@@ -99,7 +99,7 @@ def signals(count: int) -> str:
     for i in range(count):
         number, code = ((signal.SIGINT, 130), (signal.SIGTERM, 143))[i % 2]
         process = subprocess.Popen(
-            [*COMMAND, "repair", "-o", f"told-{i}"], stderr=subprocess.PIPE, stdout=-3, text=True
+            [*COMMAND, "repair", "-o", f"told-{i}"], stderr=subprocess.PIPE, stdout=-3, text=True, preexec_fn=heeding
         )
         for line in process.stderr or ():
             if "control" in line:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tests.faults.failing import Ended, Work, in_child
 from tests.projects import amends
 
-LEVELS = (0, 2, 6, 24, 512)  # megabytes beside what the process has when the command begins
+LEVELS = (0, 2, 6, 48, 512)  # megabytes beside what the process has when the command begins
 
 
 GROWTH = 16 * 2**20  # bytes that a process may hold more at the end: what allocators keep for later

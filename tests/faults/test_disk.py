@@ -15,7 +15,7 @@ from tests.faults import disk
 from tests.faults.failing import ERRORS, failing_at, in_child, sites
 from tests.faults.killing import contents
 from tests.faults.test_kills import stage
-from tests.projects import texts_project
+from tests.projects import amends, texts_project
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +105,16 @@ def test_what_fails_is_what_was_asked_to_fail(tmp_path):
     assert ended.code == 99
     assert [p.name for p in (tmp_path / "in").iterdir()] == ["a"]
     assert in_child(lambda: 7).code == 7
+
+
+def test_no_file_left_to_open_is_no_bug_of_amends(project, monkeypatch, capsys):
+    """Whatever library is the one that is refused."""
+
+    def refused(*_):
+        raise RuntimeError("unable to open file <model.safetensors> in read-only mode: Too many open files (24)")
+
+    monkeypatch.setattr("safetensors.torch.load_file", refused)
+    assert amends("check") == 5
+    said = capsys.readouterr().err
+    assert said.startswith("error: unable to open file")
+    assert "bug" not in said

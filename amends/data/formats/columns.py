@@ -24,6 +24,8 @@ def raw(table: Table, path: Path, asked: Asked, features: Mapping[str, Any] | No
     """Inputs, labels, and the user's own columns."""
     if not table or not len(next(iter(table.values()))):
         raise BadInput(f"the table has no rows; {path}; give at least one")
+    if len({len(values) for values in table.values()}) > 1:
+        raise BadInput(f"columns have different numbers of rows; {path}; the file is damaged, copy it again")
     if asked.target == "response":
         return _chat(table, path, asked)
     labels = _labels(table, path, asked)
