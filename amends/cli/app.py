@@ -146,14 +146,20 @@ def run(args: list[str]) -> int:
     except Exception as e:
         if debug:
             traceback.print_exc()
-        if is_memory(e):
-            _say(f"out of memory ({first_line(e)}); {' '.join(args[:1])}; give a smaller batch_size, or more memory")
-            return 7
-        if is_disk(e):
-            _say(f"{first_line(e)}; {' '.join(args[:1])}; check the disk, its permissions and the limit of open files")
-            return 5
-        _say(f"{type(e).__name__}: {' '.join(str(e).split())}; a bug of amends; run again with --debug and report it")
-        return code_of(e)
+        return _unforeseen(e, args)
+
+
+def _unforeseen(e: Exception, args: list[str]) -> int:
+    """Says what no part of amends foresaw: the machine's limits, or else a bug."""
+    command = " ".join(args[:1])
+    if is_memory(e):
+        _say(f"out of memory ({first_line(e)}); {command}; give a smaller batch_size, or more memory")
+        return 7
+    if is_disk(e):
+        _say(f"{first_line(e)}; {command}; check the disk, its permissions and the limit of open files")
+        return 5
+    _say(f"{type(e).__name__}: {' '.join(str(e).split())}; a bug of amends; run again with --debug and report it")
+    return code_of(e)
 
 
 def is_memory(error: BaseException) -> bool:
