@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -60,28 +62,36 @@ def test_the_map_names_every_room():
     assert named == ROOMS
 
 
+FIGURES = ("precision", "loss", "before", "nothing", "without_wrong", "repaired")  # in the order of the README
+
+
 def test_the_figures_are_those_of_the_results():
-    """Average precision of the default and of the best row other tools have; accuracies of the second table."""
-    summary = (ROOT / "docs/results/quality.md").read_text().split("## Summary")[1]
-    ranked, treated = (part for part in summary.split("\n\n") if part.startswith(("| AP", "| holdout")))
+    """Of the rows that are kept, in the README and on the page of the default."""
+    with (ROOT / "docs/results/default/repaired.csv").open(newline="") as f:
+        made = list(csv.DictReader(f))
     ours = rows_of(README.split("## Does it work?")[1].split("##")[0])
-    assert len(ours) == 5
-    for name, (default, best, before, control, holdout, remaining) in ours.items():
-        setting = name.split(":")[0]
-        figures = [cell.split(" ")[0] for cell in rows_of(ranked)[setting]]
-        assert (default, best) == (short(figures[0]), short(max(f for f in figures[2:] if f != "-")))
-        plain, _, repaired = rows_of(treated)[setting]
-        assert (before, control) == ("0", short(plain))
-        assert (holdout, remaining) == tuple(short(part) for part in repaired.split(" / "))
+    told = {name.split(":")[0]: [short(cell) for cell in cells] for name, cells in ours.items()}
+    page = rows_of((ROOT / "docs/default.md").read_text().split("## The objective")[1].split("\n## ")[0])
+    for setting in {row["setting"] for row in made}:
+        mine = [row for row in made if row["setting"] == setting]
+        columns = {name: np.array([float(row[name]) for row in mine]) for name in FIGURES}
+        means = [("" if np.isnan(c).any() else short(f"{c.mean():.3f}")) for c in columns.values()]
+        assert told.get(setting, means) == means, setting
+        cells = page[setting]
+        both = ("loss", "precision", *FIGURES[2:])
+        spreads = ["" if np.isnan(c).any() else f"{c.mean():.3f} ± {c.std():.3f}" for c in map(columns.get, both)]
+        refused = sum(row["verdict"] == "not repaired" for row in mine)
+        assert [cell.strip() for cell in cells] == [*spreads, f"{refused} of {len(mine)}"], setting
+    assert len(told.keys() & {row["setting"] for row in made}) == 5
 
 
 def rows_of(text):
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")][2:]
-    return {name: cells for name, *cells in lines}
+    lines = [line[1:-1].split("|") for line in text.splitlines() if line.startswith("|")][2:]
+    return {name.strip(): cells for name, *cells in lines}
 
 
 def short(figure):
-    return figure.split(" ")[0].removeprefix("0")
+    return figure.strip().split(" ")[0].split(",")[0].removeprefix("0")
 
 
 def test_links_between_pages_lead_somewhere():

@@ -84,9 +84,8 @@ class Identified:
             )
         start = Point(train.network.params)
         edited = None if self.edited is None else Point(train.network.weights({**start.mean, **self.edited}, "edited"))
-        return Influence(
-            self.scores, self.raw, self.before, train, failures, start, edited, self.members, self.unseen
-        )  # fmt: skip
+        known = (self.scores, self.raw, self.before)
+        return Influence(*known, train, failures, start, edited, self.members, self.unseen)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,13 +113,13 @@ class Influence:
     @property
     def wrong(self) -> int:
         """How many of D must be wrong, as far as members that count show it; 0 where they do not."""
-        return round(len(self) * max((m.wrong for m in self.members if m.weight), default=0.0))
+        return round(len(self) * max((m.wrong for m in self.members if m.weight), default=0))
 
     @property
     def identified(self) -> Identified:
         """What is worth keeping of it."""
-        edited = None if self.edited is None else self.leaning
-        return Identified(self.scores, self.raw, self.before, edited, self.members, self.unseen)
+        weights = None if self.edited is None else self.leaning
+        return Identified(self.scores, self.raw, self.before, weights, self.members, self.unseen)
 
     def _repr_html_(self) -> str:
         """In a notebook: the strongest causes, beside the failures they conflict with."""
