@@ -102,7 +102,7 @@ def signals(count: int) -> str:
             [*COMMAND, "repair", "-o", f"told-{i}"], stderr=subprocess.PIPE, stdout=-3, text=True, preexec_fn=heeding
         )
         for line in process.stderr or ():
-            if "control" in line:
+            if "control: " in line:
                 break
         process.send_signal(number)
         start = time.monotonic()
