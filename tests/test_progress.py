@@ -117,7 +117,7 @@ def test_as_many_fits_are_made_as_were_planned(planted, result, monkeypatch):
     monkeypatch.setattr(Progress, "plan", lambda self, parts, rates: made.extend(parts))
     treat_with = amends.methods.fine_tune(epochs=2)
     amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=treat_with), progress=True)
-    assert sum(p.steps for p in made) == len(fits) == 11
+    assert sum(p.steps for p in made) == len(fits) == 8
 
 
 @pytest.mark.parametrize("budget", ["quick", "default", "thorough"])

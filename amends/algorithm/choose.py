@@ -133,7 +133,7 @@ class Chooser:
         if asked is None:
             say("trying how many to remove")
             points += short.causes(counts, rule.good, settings.patience)
-            chosen = rule.best(points[1:], shown=self.influence.wrong > 0)
+            chosen = rule.best(points[1:], self.influence.wrong)
         else:
             chosen = short.at(CAUSES, self.order[:asked])
             points.append(chosen)

@@ -199,8 +199,8 @@ class Rule:
         """Safe, and worth as much as any so far."""
         return self.safe(point) and self.worth(point) >= max(self.worth(p) for p in points)
 
-    def best(self, points: Sequence[CurvePoint], shown: bool) -> CurvePoint | None:
-        """Worth most, of those that are safe; of several the smallest. Unless labels were `shown` to be wrong, it has
-        to be worth more than removing nothing."""
+    def best(self, points: Sequence[CurvePoint], shown: int) -> CurvePoint | None:
+        """Worth most, of those that are safe; of several the one nearest to how many labels were `shown` to be wrong.
+        Unless any were, it has to be worth more than removing nothing."""
         better = [p for p in points if self.safe(p) and (shown or self.worth(p) > self.worth(self.nothing))]
-        return min(better, key=lambda p: (-self.worth(p), p.removed), default=None)
+        return min(better, key=lambda p: (-self.worth(p), abs(p.removed - shown)), default=None)

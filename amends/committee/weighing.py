@@ -11,7 +11,6 @@ from torch import Tensor
 from amends.committee.trying import Trial
 from amends.settings import DEFAULT, Scores, Weights
 
-EDITS = "edits"  # all of them as one member
 SCORES, WEIGHTS = DEFAULT.identifying.scores, DEFAULT.identifying.weights
 
 
@@ -22,29 +21,18 @@ def replicated(edits: Sequence[Tensor], settings: Scores = SCORES) -> Tensor:
 
 
 def weights_of(trials: Mapping[str, Trial], settings: Weights = WEIGHTS) -> dict[str, float]:
-    """By what they found. Where that is no more than noise, edits are weighed among each other by how they do on what
-    they were not shown, and all of them beside the others by what the best of them found."""
+    """By what they found; by how edits do on what they were not shown, where that is no more than noise."""
     best = found_most(trials.values(), settings)
     if best:
-        raw = _falling({name: min(t.found, best.found) for name, t in trials.items()}, best.found / settings.errors)
+        worth = {name: min(t.found, best.found) for name, t in trials.items()}
+        within = best.found / settings.errors  # which is more than its noise
     else:
-        edits = {name: t for name, t in trials.items() if len(t.failures)}
-        spread = max(edits.values(), key=lambda t: t.balanced).spread
-        raw = _falling({name: t.balanced for name, t in edits.items()}, max(settings.within, spread))
-        best = max(trials.values(), key=lambda t: t.found)
-        found = {name: t.found for name, t in trials.items() if name not in edits and t.found > 0}
-        found[EDITS] = max(t.found for t in edits.values())
-        beside = _falling(found, max(best.found / settings.errors, best.noise) or 1.0)
-        together = beside.pop(EDITS)
-        raw = {name: together * weight for name, weight in raw.items()} | beside
+        worth = {name: t.balanced for name, t in trials.items() if len(t.failures)}
+        within = max(settings.within, trials[max(worth, key=lambda name: worth[name])].spread)
+    highest = max(worth.values())
+    raw = {name: float(np.exp((value - highest) / within)) for name, value in worth.items()}
     total = sum(w for w in raw.values() if w >= settings.least)
     return {name: raw[name] / total if raw.get(name, 0.0) >= settings.least else 0.0 for name in trials}
-
-
-def _falling(worth: Mapping[str, float], within: float) -> dict[str, float]:
-    """1 for what is worth most, 1/e for what is worth so much less."""
-    highest = max(worth.values())
-    return {name: float(np.exp((value - highest) / within)) for name, value in worth.items()}
 
 
 def joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:

@@ -12,7 +12,7 @@ from amends.algorithm.objective import Objective
 from tests.algorithm.points import point, rule
 
 
-def chosen(rule, points, shown=False):
+def chosen(rule, points, shown=0):
     best = rule.best(points, shown)
     return None if best is None else best.removed
 
@@ -32,8 +32,18 @@ def test_what_a_broken_example_costs_decides():
     assert chosen(rule(failures=0.9), points) == 30, "most of what the user gave are failures"
 
 
-def test_of_sizes_worth_the_same_the_smallest():
-    assert chosen(rule(), [point(30, 0.9), point(20, 0.9), point(10, 0.8)]) == 20
+def test_of_sizes_worth_the_same_the_smallest_or_the_one_nearest_to_what_is_wrong():
+    points = [point(30, 0.9), point(20, 0.9), point(10, 0.8)]
+    assert chosen(rule(), points) == 20
+    assert chosen(rule(), points, shown=40) == chosen(rule(), points, shown=26) == 30
+    assert chosen(rule(), points, shown=10) == 20
+
+
+def test_where_labels_are_shown_to_be_wrong_it_need_not_be_worth_more_than_nothing():
+    points = [point(10, 0.1), point(20, 0.05)]
+    better = rule(point(0, 0.2, by=NOTHING))
+    assert chosen(better, points) is None
+    assert chosen(better, points, shown=20) == 10
 
 
 def test_what_breaks_a_limit_is_not_chosen_and_is_not_the_best():

@@ -39,7 +39,7 @@ def test_held_out_examples_that_were_learned_from_are_pointed_out(project, tmp_p
 
 def test_what_a_repair_would_refuse_is_found_by_check(capsys):
     for line, said in {
-        "holdout = 3": "holdout is 3", "fraction = -1": "the share is -1.0", "fraction = 1.0": "all of train",
+        "holdout = 3": "holdout is 3", "fraction = -1": "remove is -1.0", "fraction = 1.0": "all of train",
         "floor = 7": "floor is 7", "top = 100000": "k is 100000", 'group = "a→b"': "no failure is in the group 'a→b'",
     }.items():  # fmt: skip
         config = Path("amends.toml").read_text()

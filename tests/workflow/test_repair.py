@@ -62,7 +62,7 @@ def test_who_counted_what_was_copied_and_who_is_suspected(planted, result):
     members = result.metrics["identified_with"]
     assert [row["name"] for row in members] == [h.name for h in result.influence.members]
     assert sum(row["weight"] for row in members) == pytest.approx(1.0)
-    assert all(set(row) == {"name", "found", "unseen", "weight", "refused"} for row in members)
+    assert all(set(row) == {"name", "found", "unseen", "weight", "refused", "wrong"} for row in members)
     assert result.metrics["duplicates"] == amends.nearness.copies.duplicates(result.influence.train, result.removed)
     assert set(result.metrics["suspects"]) <= set(result.rounds[0].search.part.query.tolist())
     assert not any("too few" in w for w in result.metrics["warnings"])

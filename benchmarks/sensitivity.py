@@ -1,0 +1,111 @@
+"""How much the default's ranking depends on each of its constants: AP with it halved and doubled.
+
+    OMP_NUM_THREADS=1 python benchmarks/sensitivity.py --data DIR --settings "C, near 10%" D --first 3 --seeds 1
+
+DIR as in quality.py. Members are tried once; where a constant is about one member, that one is tried again. Runs on
+torch and numpy alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import price
+import torch
+from settings import SETTINGS
+from worlds import World
+
+from amends import methods
+from amends.committee.decide import combined, evidence, try_all
+from amends.committee.trying import Trial, on_all
+from amends.committee.weighing import weights_of
+from amends.evaluation.rankings import average_precision
+from amends.evidence.prepare import prepare
+from amends.progress import Progress
+from amends.settings import DEFAULT, Identifying
+
+EVERY = ("grad_dot", "linear", "functional", "learned loss")
+CONSTANTS = {  # and which members have to be tried again
+    "edits.steps_held": ("functional",),
+    "edits.strength": ("functional",),
+    "edits.damping": ("linear",),
+    "edits.curved": ("linear",),
+    "trials.shown": EVERY[:3],
+    "trials.held": ("functional",),
+    "trials.judges": EVERY,
+    "teaching.rate": ("learned loss",),
+    "teaching.epochs": ("learned loss",),
+    "teaching.weight": ("learned loss",),
+    "right.lean": EVERY,
+    "right.errors": EVERY,
+    "weights.errors": (),
+    "weights.least": (),
+    "scores.root": (),
+}
+
+
+def changed(settings: Identifying, constant: str, factor: float) -> Identifying:
+    part, name = constant.split(".")
+    was = getattr(getattr(settings, part), name)
+    return replace(settings, **{part: replace(getattr(settings, part), **{name: type(was)(was * factor)})})
+
+
+def tried(sets: dict[str, Any], settings: Identifying, names: tuple[str, ...]) -> dict[str, Trial]:
+    """The trials of these members, with the scores of all of D."""
+    made = methods.Default(settings=replace(DEFAULT, identifying=settings)).identifying(
+        True, examples=len(sets["train"])
+    )
+    members = {name: made[name] for name in names}
+    given = evidence(sets["train"], sets["failures"], sets["remaining"], 0, settings)
+    trials = try_all(members, given, Progress(), settings).trials
+    return {name: on_all(members[name], trial, given) for name, trial in trials.items()}
+
+
+def precision(trials: dict[str, Trial], settings: Identifying, wrong: np.ndarray) -> float:
+    edits = {name: trial for name, trial in trials.items() if trial.ends}
+    weights, own = (weights_of(some, settings.weights) for some in (trials, edits))
+    return average_precision(combined(trials, weights, own, settings).numpy(), wrong)
+
+
+def rows(world: World) -> dict[str, float]:
+    """AP as it is, and with every constant halved and doubled."""
+    sets = prepare(
+        world.net, None, None, price.BATCH, train=world.train, failures=world.sets["query"],
+        remaining=world.sets["guard"],
+    )  # fmt: skip
+    usual = DEFAULT.identifying
+    with torch.no_grad():
+        trials = tried(sets, usual, EVERY)
+        found = {"as it is": precision(trials, usual, world.wrong)}
+        for constant, again in CONSTANTS.items():
+            for factor in (0.5, 2.0):
+                settings = changed(usual, constant, factor)
+                new = tried(sets, settings, again) if again else {}
+                found[f"{constant} × {factor:g}"] = precision({**trials, **new}, settings, world.wrong)
+    return found
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__)
+    ask.add_argument("--data", required=True, help="folder with the data sets")
+    ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
+    ask.add_argument("--seeds", type=int, default=1)
+    ask.add_argument("--first", type=int, default=0, help="the first seed")
+    args = ask.parse_args()
+    warnings.filterwarnings("ignore")
+    made = {
+        f"{setting}, {seed}": rows(price.trained(args.data, setting, seed, "cpu")[0])
+        for setting in args.settings for seed in range(args.first, args.first + args.seeds)
+    }  # fmt: skip
+    print(f"| | {' | '.join(made)} | mean |\n|{'---|' * (len(made) + 2)}")
+    for name in next(iter(made.values())):
+        figures = [found[name] for found in made.values()]
+        print(f"| {name} | {' | '.join(f'{figure:.3f}' for figure in figures)} | {np.mean(figures):.3f} |")
+
+
+if __name__ == "__main__":
+    main()
