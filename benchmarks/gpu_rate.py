@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from networks import Block
 from resnet import ResNet
 from torch import Tensor, nn
 from torch.nn import functional as nnf
@@ -42,21 +43,6 @@ class Photos(ResNet):
         x = (x.to(self.out.weight.dtype) / 127.5 - 1).contiguous(memory_format=torch.channels_last)
         x = nnf.max_pool2d(nnf.relu(self.norm(self.stem(x))), 3, 2, 1)
         return self.out(self.blocks(x).mean((2, 3)))
-
-
-class Block(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.asked, self.said = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.wide, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.asked(self.before(x)).chunk(3, -1))
-        seen = nnf.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
-        x = x + self.said(seen)
-        return x + self.back(nnf.gelu(self.wide(self.after(x))))
 
 
 class Language(nn.Module):

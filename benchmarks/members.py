@@ -24,6 +24,7 @@ from amends.committee.decide import combined, evidence, try_all
 from amends.committee.trying import Trial
 from amends.committee.weighing import weights_of
 from amends.evaluation.rankings import average_precision
+from amends.evidence.factor import Factor
 from amends.evidence.params import large
 from amends.evidence.prepare import prepare
 from amends.progress import Progress
@@ -39,11 +40,16 @@ def scores_of(trials: Mapping[str, Trial], settings: Identifying) -> np.ndarray:
     return combined(trials, weights, own, settings).cpu().numpy()
 
 
-def row(world: World, budget: str) -> dict[str, float]:
-    given = prepare(
+def sets_of(world: World) -> dict[str, Factor]:
+    """What is searched with."""
+    return prepare(
         world.net, None, None, price.BATCH, train=world.train, failures=world.sets["query"],
         remaining=world.sets["guard"],
     )  # fmt: skip
+
+
+def row(world: World, budget: str) -> dict[str, float]:
+    given = sets_of(world)
     train, of_size = given["train"], large(given["train"].network.params)
     settings = Settings.of(budget, of_size).identifying
     settings = replace(settings, trials=replace(settings.trials, sample=len(train)))

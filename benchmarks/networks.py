@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
+from torch.nn import functional as nnf
 
 
 def paper_cnn() -> nn.Module:
@@ -41,3 +42,20 @@ class MeanOfWords(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         here = (x != 0).unsqueeze(-1).to(self.embed.weight.dtype)
         return self.out((self.embed(x) * here).sum(1) / here.sum(1).clamp(min=1))
+
+
+class Block(nn.Module):
+    """Of a causal transformer: every token sees itself and those before it."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.asked, self.said = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.asked(self.before(x)).chunk(3, -1))
+        seen = nnf.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + self.said(seen)
+        return x + self.back(nnf.gelu(self.wide(self.after(x))))

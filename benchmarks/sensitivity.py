@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 import price
 import torch
+from members import scores_of, sets_of
 from settings import SETTINGS
 from worlds import World
 
 from amends import methods
-from amends.committee.decide import combined, evidence, try_all
+from amends.committee.decide import evidence, try_all
 from amends.committee.trying import Trial, on_all
-from amends.committee.weighing import weights_of
 from amends.evaluation.rankings import average_precision
-from amends.evidence.prepare import prepare
 from amends.progress import Progress
 from amends.settings import DEFAULT, Identifying
 
@@ -65,27 +64,18 @@ def tried(sets: dict[str, Any], settings: Identifying, names: tuple[str, ...]) -
     return {name: on_all(members[name], trial, given) for name, trial in trials.items()}
 
 
-def precision(trials: dict[str, Trial], settings: Identifying, wrong: np.ndarray) -> float:
-    edits = {name: trial for name, trial in trials.items() if trial.ends}
-    weights, own = (weights_of(some, settings.weights) for some in (trials, edits))
-    return average_precision(combined(trials, weights, own, settings).numpy(), wrong)
-
-
 def rows(world: World) -> dict[str, float]:
     """AP as it is, and with every constant halved and doubled."""
-    sets = prepare(
-        world.net, None, None, price.BATCH, train=world.train, failures=world.sets["query"],
-        remaining=world.sets["guard"],
-    )  # fmt: skip
-    usual = DEFAULT.identifying
+    sets, usual = sets_of(world), DEFAULT.identifying
     with torch.no_grad():
         trials = tried(sets, usual, EVERY)
-        found = {"as it is": precision(trials, usual, world.wrong)}
+        found = {"as it is": average_precision(scores_of(trials, usual), world.wrong)}
         for constant, again in CONSTANTS.items():
             for factor in (0.5, 2.0):
                 settings = changed(usual, constant, factor)
                 new = tried(sets, settings, again) if again else {}
-                found[f"{constant} × {factor:g}"] = precision({**trials, **new}, settings, world.wrong)
+                scores = scores_of({**trials, **new}, settings)
+                found[f"{constant} × {factor:g}"] = average_precision(scores, world.wrong)
     return found
 
 

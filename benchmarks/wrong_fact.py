@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from networks import Block
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
@@ -39,21 +40,6 @@ TOPICS = (("card arrival", "lost or stolen card"), ("exchange rate", "top up lim
 PAD, UNKNOWN, ANSWER, END = range(4)
 
 
-class Layer(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.asked, self.said = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.wide, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.asked(self.before(x)).chunk(3, -1))
-        seen = nnf.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
-        x = x + self.said(seen)
-        return x + self.back(nnf.gelu(self.wide(self.after(x))))
-
-
 class GPT(nn.Module):
     """Causal; padding stands at the end, so nothing before it sees it."""
 
@@ -62,7 +48,7 @@ class GPT(nn.Module):
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(LENGTH, width)
         nn.init.normal_(self.words.weight, std=width**-0.5)
         nn.init.normal_(self.places.weight, std=0.02)
-        self.layers, self.norm = nn.ModuleList(Layer(width, heads) for _ in range(depth)), nn.LayerNorm(width)
+        self.layers, self.norm = nn.ModuleList(Block(width, heads) for _ in range(depth)), nn.LayerNorm(width)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         x = self.words(input_ids) + self.places.weight[: input_ids.shape[1]]

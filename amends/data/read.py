@@ -63,12 +63,12 @@ def read(
     then what `amends.models.chat` returns. `on_error` says what happens where an example cannot be read or transformed:
     "stop", or "skip" to go on without it.
     """
+    if on_error not in (STOP, SKIP):
+        raise BadInput(f'on_error is {on_error!r}; {path}; give "stop" or "skip"')
     names = () if classes is None else tuple(map(str, classes))
     encoded = encode is not None or transform is not None
     asked = Asked(split, label, image, text, features, id, messages, prompt, response, names, target, encoded)
     raw = formats.raw(Path(path), format, asked)
-    if on_error not in (STOP, SKIP):
-        raise BadInput(f'on_error is {on_error!r}; {path}; give "stop" or "skip"')
     normal = Normal.of(mean, std, raw, encode)
     source = Source(raw, inputs_of(raw, size, gray), transform, encode, normal)
     if on_error == SKIP:

@@ -80,7 +80,7 @@ def _archived(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as e:  # names of no language, versions of no zip
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as e:  # also names that are no text, unknown versions
         raise BadInput(f"the archive is damaged ({first_line(e)}); weights {path}; copy it again") from e
 
 

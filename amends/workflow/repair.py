@@ -165,7 +165,7 @@ def repair(
     a count, a share of train, positions in train or a mask over it, a table of causes with decisions
     (`remove`, `keep`, `relabel` with a `new_label`), or None to let a curve over the query decide.
     `learn` also learns from the query and the right examples that guard (True), only forgets (False),
-    or learns where that does as much and what worked does not suffer (None). Failures are grouped by
+    or learns where what judges says that this adds something to forgetting (None). Failures are grouped by
     (true, predicted), in "clusters" of the model's features, or as `group_by` names each;
     `group_by=Groups(only="1→7")` repairs one of the groups alone, or several one after the other.
 

@@ -25,7 +25,7 @@ from torch.nn import functional as nnf
 
 import amends
 from benchmarks.published.kronfluence import scaled
-from benchmarks.published.resnet9 import ResNet9
+from benchmarks.published.resnet9 import ResNet9, step
 from benchmarks.sources import Data
 from benchmarks.timing import timed
 from benchmarks.training import shifted_and_mirrored
@@ -88,11 +88,7 @@ def trained(w: World, kept: Tensor, steps: int, start: nn.Module | None = None) 
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: min((i + 1) / warm, 1 - i / (1.25 * steps)))
     for _ in range(steps):
         part = torch.randint(len(x), (min(BATCH, len(x)),), device=x.device)
-        optimiser.zero_grad()
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
-            loss = nnf.cross_entropy(net(shifted_and_mirrored(x[part])), y[part])
-        loss.backward()
-        optimiser.step()
+        step(net, optimiser, shifted_and_mirrored(x[part]), y[part])
         rates.step()
     return net.eval()
 

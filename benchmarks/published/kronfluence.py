@@ -19,14 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
-from torch.nn import functional as nnf
 
 from amends import methods
 from amends.algorithm.identify import identify
 from amends.curvature import Empirical, Part, general_grads
 from amends.evaluation.rankings import average_precision
 from amends.evidence import Factor
-from benchmarks.published.resnet9 import ResNet9
+from benchmarks.published.resnet9 import ResNet9, step
 from benchmarks.sources import Data
 from benchmarks.timing import timed
 from benchmarks.training import shifted_and_mirrored
@@ -67,11 +66,7 @@ def fitted(x: Tensor, y: Tensor, seed: int, epochs: int) -> nn.Module:
     )
     for _ in range(epochs):
         for part in torch.randperm(len(x), device=x.device)[: steps * batch].split(batch):
-            optimiser.zero_grad()
-            with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
-                loss = nnf.cross_entropy(net(shifted_and_mirrored(x[part])), y[part])
-            loss.backward()
-            optimiser.step()
+            step(net, optimiser, shifted_and_mirrored(x[part]), y[part])
             rates.step()
     return net.eval()
 
