@@ -78,8 +78,8 @@ class RightScores:
 class Weights:
     """How much each member counts."""
 
-    errors: float = 3.0  # standard errors that the best must find for that to count; who finds 1/errors less: 1/e
-    within: float = 0.03  # who does so much worse counts 1/e, where edits are weighed by what they were not shown
+    errors: float = 3.0  # the best must find so many standard errors; one that finds 1/errors less counts 1/e
+    within: float = 0.03  # one that does so much worse counts 1/e, where edits are weighed by what was unseen
     least: float = 0.1  # relative to the best; those below do not count at all
 
 

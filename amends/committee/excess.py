@@ -139,7 +139,7 @@ class _Beyond:
         cls, scores: np.ndarray, known: np.ndarray, weights: np.ndarray, everywhere: np.ndarray | float = 0.0,
         lean: float = 0.0, missing: float = 0.0,
     ) -> _Beyond:  # fmt: skip
-        """Right labels of a class lean on those of all classes, but only upwards; of them so many are `missing`."""
+        """Right labels of a class lean on those of all classes, but only upwards; so many of them are `missing`."""
         count = weights.sum() ** 2 / (weights**2).sum()
         alone = _reach(scores, known, weights)
         usual = np.maximum(alone, (count * alone + lean * everywhere) / (count + lean))
