@@ -25,10 +25,11 @@ SEARCHING = (
     "seed",
     "device",
     "batch_size",
+    "spread",
 )
 TREATING = ("treat", "learn", "relabel", "floor", "broken_costs", "require")
 HOW_MANY = ("top", "fraction")
-FLAGS = ("relabel", "anyway", "unsafe_pickle")  # that are only ever switched on
+FLAGS = ("relabel", "anyway", "unsafe_pickle", "spread")  # that are only ever switched on
 
 
 class NameOrNumber(click.Choice):

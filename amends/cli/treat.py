@@ -28,7 +28,7 @@ from amends.cli.options import (
 @click.option("--approved", is_flag=True, help="Remove and relabel what causes.csv says.")
 @click.option("--ids", type=click.Path(path_type=Path), help="Remove these: a CSV with a column id or index.")
 @click.option("--leave-out", help="Failures whose own label is wrong, by index and with commas: they leave the query.")
-@from_keys("solver", *TREATING)
+@from_keys("solver", "spread", *TREATING)
 @trust_option
 @told
 def treat(

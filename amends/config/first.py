@@ -32,7 +32,7 @@ SHOWN = {
     "solver": '"cg"', "learn": "false", "relabel": "false", "top": "100", "fraction": "0.05", "holdout": "0.5",
     "group_by": '"clusters"', "group": '"cat→dog"', "floor": "0.05", "broken_costs": "1.0", "budget": '"default"',
     "least": "0.95", "anyway": "false", "unsafe_pickle": "false", "seed": "0", "device": '"cuda"',
-    "batch_size": "256", "require": '"holdout>=0.5,remaining>=0.98"',
+    "batch_size": "256", "spread": "false", "require": '"holdout>=0.5,remaining>=0.98"',
 }  # fmt: skip
 
 ALSO = {

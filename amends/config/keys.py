@@ -122,6 +122,11 @@ REPAIR = {
     "seed": Key("random seed of splits and refits", (int,), default=0),
     "device": Key("where to compute, such as cuda; the device of the model when left out"),
     "batch_size": Key("examples computed at once; changes speed and memory, not the method", (int,), default=256),
+    "spread": Key(
+        "let the processes of torchrun share every step of a fit; how many there are then shows in the last digits",
+        (bool,),
+        default=False,
+    ),
     "require": Key(
         'accuracies required after the repair, such as "holdout>=0.5,remaining>=0.98"; exit code 1 otherwise'
     ),

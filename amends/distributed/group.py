@@ -27,6 +27,7 @@ T = TypeVar("T")
 GRACE = 2.0  # seconds an error of another rank waits for one's own, which is mostly the same
 WATCHED = threading.Event()  # set where `amends.distributed.watch` looks after the group
 _ALONE: ContextVar[bool] = ContextVar("alone", default=False)
+_SPREAD: ContextVar[bool] = ContextVar("spread", default=False)
 
 
 def world() -> int:
@@ -50,6 +51,21 @@ def alone() -> Iterator[None]:
         yield
     finally:
         _ALONE.reset(token)
+
+
+@contextmanager
+def spread() -> Iterator[None]:
+    """Inside, the processes share every step of a fit or an edit, whose sums then round as many processes round: the
+    weights it ends with are the same in each of them, but not to the bit those of another number."""
+    token = _SPREAD.set(True)
+    try:
+        yield
+    finally:
+        _SPREAD.reset(token)
+
+
+def spreading() -> bool:
+    return _SPREAD.get() and world() > 1
 
 
 @contextmanager

@@ -43,6 +43,20 @@ def added(count: int, part: Callable[[int], Named]) -> dict[str, Tensor]:
     return {name: value.to(like[name].dtype) for name, value in total.items()}
 
 
+def shared(n: int, part: Callable[[tuple[int, int]], Named]) -> dict[str, Tensor]:
+    """Σ part((first, last)) over n examples, cut into one part for each process, which adds no other: every process
+    ends with the same bits, which are not those of another number of them."""
+    mine = dict(part((n * rank() // world(), n * (rank() + 1) // world())))
+    for names in _by_kind(mine):
+        own = torch.cat([mine[k].detach().reshape(-1) for k in names])
+        sent = own.to(wire(own.device))
+        with together():
+            dist.all_reduce(sent)
+        parts = sent.to(own.device).split([mine[k].numel() for k in names])
+        mine |= {k: p.view(mine[k].shape) for k, p in zip(names, parts, strict=True)}
+    return mine
+
+
 def rows(bounds: list[tuple[int, int]], part: Callable[[int], Tensor]) -> Tensor:
     """part(s) of every shard, one after the other: one row for each example."""
     if len(bounds) == 1 or _derived():
@@ -78,15 +92,20 @@ def _likeness(mine: Named | None) -> Named:
     return {k: torch.zeros(shape, dtype=dtype, device=kind) for k, (shape, dtype, kind) in told(said).items()}
 
 
+def _by_kind(tensors: Named) -> list[list[str]]:
+    """The names of those that can travel as one tensor."""
+    kinds = {(v.dtype, v.device) for v in tensors.values()}
+    return sorted([k for k, v in tensors.items() if (v.dtype, v.device) == kind] for kind in kinds)
+
+
 def _in_order(mine: Named | None, like: Named, count: int) -> Iterator[Named]:
     """What the first `count` processes have, rank 0 first."""
     if world() == 1:
         assert mine is not None
         yield mine
         return
-    kinds = {(v.dtype, v.device) for v in like.values()}
     every: list[dict[str, Tensor]] = [{} for _ in range(world())]
-    for names in sorted([k for k, v in like.items() if (v.dtype, v.device) == kind] for kind in kinds):
+    for names in _by_kind(like):
         own = torch.cat([(like if mine is None else mine)[k].detach().reshape(-1) for k in names])
         sent = own.to(wire(own.device))
         flat = [torch.empty_like(sent) for _ in range(world())]

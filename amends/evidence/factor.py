@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from torch.func import hessian
 from torch.nn.functional import logsigmoid
 
 from amends.data.examples import Examples, Inputs
-from amends.distributed.shards import added, rows, spans
+from amends.distributed.group import spreading, world
+from amends.distributed.shards import added, rows, shared, spans
 from amends.evidence.network import Network
 from amends.evidence.params import Params, flatten, unflatten, zeros_like
 
@@ -26,6 +27,7 @@ class Term(Protocol):
     def hessian(self, theta: Params) -> Tensor: ...
 
 
+R = TypeVar("R")
 VALUE = ""  # the name of a sum that belongs to no parameter
 Summand = Callable[[slice, Params, Inputs, Tensor, Tensor], Tensor]
 
@@ -108,8 +110,11 @@ class Factor:
     def sum(self, f: Callable[[Factor], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Σ f(shard) over the shards, by name; a shard has the `tiles` of its span alone. Shards stay what they are
         where a batch does not fit into memory."""
-        bounds, room = spans(len(self), self.batch), self.network.room
-        return added(len(bounds), lambda s: room.halving(self.batch, lambda: f(replace(self, span=bounds[s]))))
+        bounds = spans(len(self), self.batch)
+        return added(len(bounds), lambda s: self._halving(bounds[s], f))
+
+    def _halving(self, span: tuple[int, int], f: Callable[[Factor], R]) -> R:
+        return self.network.room.halving(self.batch, lambda: f(replace(self, span=span)))
 
     def rows(self, f: Callable[[slice, Inputs, Tensor], Tensor]) -> Tensor:
         """f(positions, x, y) of every example, in order; the batches do not matter."""
@@ -138,8 +143,12 @@ class Factor:
         return self.summed(theta, lambda at, live, x, y, w: w * self.network.log_prob(live, x, y))
 
     def summed(self, theta: Params, summand: Summand) -> tuple[float, Params]:
-        """Σ summand(positions, θ, x, y, w) and its gradient, batch by batch."""
-        found = self.sum(lambda part: _summed(part, theta, summand))
+        """Σ summand(positions, θ, x, y, w) and its gradient, batch by batch. Where steps are spread, a set of fewer
+        shards than processes is cut by them instead."""
+        if spreading() and len(spans(len(self), self.batch)) < world():
+            found = shared(len(self), lambda span: self._halving(span, lambda part: _summed(part, theta, summand)))
+        else:
+            found = self.sum(lambda part: _summed(part, theta, summand))
         return float(found.pop(VALUE)), found
 
     def hessian(self, theta: Params) -> Tensor:

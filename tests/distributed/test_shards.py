@@ -74,6 +74,21 @@ def test_one_fit_is_spread_over_processes_and_ends_with_the_same_bits(tmp_path):
     assert max(here for _, here in said) < 0.75 * every
 
 
+@pytest.mark.parametrize(("world", "wide"), [(2, True), (3, True), (3, False)])
+def test_steps_that_are_spread_end_within_a_tolerance_and_alike_in_every_process(world, wide, tmp_path):
+    """Only the order in which a step is added up differs, by 1e-16 or 6e-8 of it. Adam divides by the size of the
+    gradient, so a fit keeps that; L-BFGS follows the difference of gradients, and magnifies it."""
+    one, said = worlds.spread_fit(wide), in_group(world, worlds.spread_fit, tmp_path, wide)
+    assert len({sha256(fit, scores) for fit, scores, _ in said}) == 1
+    assert [seen for *_, seen in said] == [pytest.approx(one[-1] / world, rel=0.1)] * world
+    for found, alone, within in zip(said[0], one, (1e-12, 1e-9) if wide else (1e-6, 5e-2), strict=False):
+        assert np.linalg.norm(found - alone) <= within * np.linalg.norm(alone)
+
+
+def test_more_processes_than_examples_share_a_step(tmp_path):
+    assert in_group(3, worlds.spread_pair, tmp_path) == [worlds.spread_pair()] * 3
+
+
 def test_what_must_happen_once_does(tmp_path):
     said = in_group(2, worlds.led, tmp_path, str(tmp_path))
     assert said == [((1, 0), "no; here; do it", "from 0", 1)] * 2

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from amends.errors import BadInput
@@ -95,6 +96,21 @@ def test_a_worker_that_is_killed_is_named_in_one_line_and_the_rerun_goes_on(proj
         assert amends(*ask[:2], "runs/alone", *ask[3:]) == 0
     for name in ("causes.csv", "metrics.json", "identified/scores.npz", "repaired/model.safetensors"):
         assert (project / "runs/killed" / name).read_bytes() == (project / "runs/alone" / name).read_bytes(), name
+
+
+def test_a_search_whose_steps_are_spread_says_so_and_is_close_to_that_of_one_process(project):
+    """Bytes differ, which shows that the steps were shared; L-BFGS in float32 magnifies the rounding."""
+    ask = ["identify", "--method", "functional", "-q"]
+    assert ended(started(2, project, *ask, "-o", "runs/spread", "--spread")) == [0, 0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project)
+        assert amends(*ask, "-o", "runs/single", "--spread") == 0
+        assert amends(*ask, "-o", "runs/plain") == 0
+    many, one, plain = (np.load(project / f"runs/{name}/identified/scores.npz")["scores"]
+                        for name in ("spread", "single", "plain"))  # fmt: skip
+    assert (one == plain).all()
+    assert 0 < np.linalg.norm(many - one) < 1e-2 * np.linalg.norm(one)
+    assert "spread = true" in (project / "runs/spread/run.toml").read_text()
 
 
 def test_an_error_is_said_once(project):

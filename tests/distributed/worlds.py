@@ -12,7 +12,7 @@ from torch import nn
 import amends
 from amends.algorithm.curve import Curve
 from amends.curvature import EKFAC, GGN, Dense, Diagonal, Kronecker, Sampled
-from amends.distributed.group import alone, by_first, dealt, rank, told, world
+from amends.distributed.group import alone, by_first, dealt, rank, spread, told, world
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.params import flatten
@@ -71,6 +71,30 @@ def one_fit() -> tuple[str, int]:
     return sha256(flatten(dict(treated.named_parameters())).detach()), seen[0]
 
 
+def spread_fit(wide: bool) -> tuple[np.ndarray, np.ndarray, int]:
+    """Fine-tuned weights and scores of an edit where steps are spread, and how many examples the fit computed here; a
+    step is 64 examples, less than one batch."""
+    net, (x, y) = corner()
+    net, x = (net.double(), x.double()) if wide else (net, x)
+    whole, seen = Network.log_prob, [0]
+
+    def counted(network, theta, x, y):
+        seen[0] += len(y)
+        return whole(network, theta, x, y)
+
+    Network.log_prob = counted
+    try:
+        with spread():
+            method = amends.methods.fine_tune(batch=64, epochs=3)
+            treated = amends.treat(net, (x, y), [0, 3, 5], method=method)
+            steps = seen[0]
+            failures = (x[:40], (y[:40] + 1) % 3)
+            edited = amends.identify(net, (x, y), failures, (x[40:], y[40:]), method=amends.methods.functional())
+    finally:
+        Network.log_prob = whole
+    return flatten(dict(treated.named_parameters())).detach().numpy(), edited.scores, steps
+
+
 def identified() -> dict[str, str]:
     """A hash of the scores of several methods."""
     net, train, failures, remaining = turned_corner()[:4]
@@ -106,6 +130,14 @@ def two_shards() -> str:
     with torch.no_grad():
         rows = data.per_example(data.network.params)
     return sha256(flatten(data.value_and_grad(data.network.params)[1]), rows)
+
+
+def spread_pair() -> list[float]:
+    """A sum over two examples: one process has none of them."""
+    data = factor()[:2]
+    with spread():
+        value, grad = data.value_and_grad(data.network.params)
+    return [round(value, 5), *(round(v, 4) for v in flatten(grad).tolist())]
 
 
 def left_alone() -> str:
