@@ -17,11 +17,11 @@ from starlette.routing import Route
 
 from amends.errors import AmendsError, DiskError, Locked
 from amends.web import outcome_routes, routes, still
-from amends.web.decisions import NothingThere
 from amends.web.doors import Doors, Guard
 from amends.web.jobs import Busy
 from amends.web.review import Review
 from amends.web.table import Missing
+from amends.web.trail import NothingThere
 
 STATUS = (
     (Missing, 404), (NothingThere, 409), (Busy, 409), (Locked, 409), (routes.TooLarge, 413),

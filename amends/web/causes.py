@@ -15,8 +15,9 @@ from amends.runs.files import read_table
 from amends.runs.run import Run
 from amends.tables.cells import write_rows
 from amends.tables.columns import COLUMNS
-from amends.web.decisions import Step, do, label_of
+from amends.web.decisions import label_of
 from amends.web.table import FOLDER, Table, effective
+from amends.web.trail import Step, do
 
 FILE = "causes.csv"
 CHUNK = 2000  # rows that are read at once

@@ -1,56 +1,19 @@
-"""What a person decides, step by step: each can be undone, done again, and is on record."""
+"""What a person decides: about causes, the cut, and failures whose own label is wrong."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from typing import Any
 
 from amends.config.decisions import KEEP, RELABEL, REMOVE
 from amends.errors import BadInput, nearest
 from amends.web.table import Table
+from amends.web.trail import Step, do, state_of
 
 WAYS = (REMOVE, KEEP, RELABEL, "skip", "clear")
-DONE, UNDONE, DROPPED, TOLD = range(4)  # states of an action: the last is on record only
-NAMED = 1000  # rows an answer names at most
 CHUNK = 500
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing that was done: what it is called, and each value before and after."""
-
-    kind: str
-    said: str
-    changes: Sequence[tuple[str, int, Any, Any]]  # what (row, cut, mark), where, before, after
-    person: str = ""
-    key: str | None = None
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A direction along what was done: which action is next, and which side of it is put back."""
-
-    kind: str
-    next: str
-    before: int
-    after: int
-    side: str
-    order: str
-    nothing: str
-
-
-BACK = Turn("undo", "max", DONE, UNDONE, "before", "desc",
-            "there is nothing to undo; the review; decide something first")  # fmt: skip
-FORTH = Turn("redo", "min", UNDONE, DONE, "after", "asc",
-             "there is nothing to do again; the review; undo something first")  # fmt: skip
-
-
-class NothingThere(BadInput):
-    """There is nothing to undo, or to do again."""
 
 
 def decide(
@@ -62,19 +25,16 @@ def decide(
         raise BadInput(f"decision is {way!r}; the request; {nearest(way, WAYS)}")
     label = label_of(table, new_label) if way == RELABEL else ""
     with table.writing():
-        done = _before(table, key)
-        if done is not None:
-            return done
         changes = []
         for row in _with_copies(table, positions):
-            was = _state(row)
+            was = state_of(row)
             now = [was[0], was[1], was[2], 1] if way == "skip" else ["" if way == "clear" else way, label, person, 1]
             now[3] = was[3] if not looked else 1
             if way != "skip" and [now[0], now[1]] == was[:2]:
                 now[2] = was[2]
             if now != was:
                 changes.append(("row", row["at"], was, now))
-        said = f"{way} {len(changes)}" + (f" as {label}" if label else "")
+        said = f"{way} {_named(table, [at for _, at, _, _ in changes])}" + (f" as {label}" if label else "")
         return do(table, Step("decide", said, changes, person, key))
 
 
@@ -98,9 +58,6 @@ def cut_at(table: Table, cut: int, *, person: str = "", key: str | None = None) 
     if isinstance(cut, bool) or not isinstance(cut, int) or not 0 <= cut <= total:
         raise BadInput(f"the cut is {cut!r}; the request; give a whole number from 0 to {total}")
     with table.writing():
-        done = _before(table, key)
-        if done is not None:
-            return done
         changes = [] if cut == table.cut else [("cut", 0, table.cut, cut)]
         return do(table, Step("cut", f"cut at {cut}", changes, person, key))
 
@@ -108,9 +65,6 @@ def cut_at(table: Table, cut: int, *, person: str = "", key: str | None = None) 
 def mark(table: Table, at: int, wrong: bool, *, person: str = "", key: str | None = None) -> dict[str, Any]:
     """A failure whose own label is wrong leaves the query of the next repair."""
     with table.writing():
-        done = _before(table, key)
-        if done is not None:
-            return done
         was = table.one("select marked from failures where at = ? and part = 'query'", [at])
         if was is None:
             raise BadInput(f"no failure {at!r} was searched with; the request; give the index of one that is shown")
@@ -119,141 +73,17 @@ def mark(table: Table, at: int, wrong: bool, *, person: str = "", key: str | Non
         return do(table, Step("mark", said, changes, person, key))
 
 
-def do(table: Table, step: Step) -> dict[str, Any]:
-    """Whole, in one step; what was undone before can then no longer be done again."""
-    with table.writing() as sql:
-        if not step.changes:
-            return {"changed": 0, "indices": []}
-        sql.execute("update actions set state = ? where state = ?", [DROPPED, UNDONE])
-        action = _record(table, step.kind, step.said, len(step.changes), step.person, DONE, step.key)
-        rows = ((action, what, at, json.dumps(a), json.dumps(b)) for what, at, a, b in step.changes)
-        sql.executemany("insert into changes values (?, ?, ?, ?, ?)", rows)
-        _apply(table, [(what, at, after) for what, at, _, after in step.changes], action)
-        return _answer(table, action)
-
-
-def undo(table: Table, person: str = "", key: str | None = None) -> dict[str, Any]:
-    return _turned(table, BACK, person, key)
-
-
-def redo(table: Table, person: str = "", key: str | None = None) -> dict[str, Any]:
-    return _turned(table, FORTH, person, key)
-
-
-def restore(table: Table, to: int, person: str = "") -> dict[str, Any]:
-    """Everything as it was right after a line of the trail, or at first for 0; itself a step that can be undone."""
-    with table.writing():
-        last = table.one("select coalesce(max(id), 0) from actions")
-        if isinstance(to, bool) or not isinstance(to, int) or not 0 <= to <= last:
-            raise BadInput(f"there is no line {to!r} in the trail; the request; give one from 0 to {last}")
-        then = _at(table, to)
-        now = {key: _now(table, *key) for key in then}
-        changes = [(what, at, now[what, at], value) for (what, at), value in then.items() if now[what, at] != value]
-        return do(table, Step("restore", f"as it was after line {to}", changes, person))
-
-
-def trail(table: Table, offset: int, limit: int) -> dict[str, Any]:
-    """What was done, newest first."""
-    rows = table.all("select * from actions order by id desc limit ? offset ?", [limit, offset])
-    told = [
-        {"id": r["id"], "when": r["moment"], "by": r["person"], "text": r["said"], "n": r["n"], "kind": r["kind"],
-         "undone": r["state"] in (UNDONE, DROPPED)}
-        for r in rows
-    ]  # fmt: skip
-    return {"total": table.one("select count(*) from actions"), "rows": told}
-
-
-def next_words(table: Table) -> dict[str, Any]:
-    """What undo and redo would do next."""
-    back = table.one("select said from actions where state = ? order by id desc limit 1", [DONE])
-    return {"undo": back, "redo": table.one("select said from actions where state = ? order by id limit 1", [UNDONE])}
-
-
-def tell(table: Table, kind: str, said: str, person: str = "", n: int = 0) -> None:
-    """A line of the trail about something that is not undone, such as a repair."""
-    with table.writing():
-        _record(table, kind, said, n, person, TOLD, None)
-
-
 def seen(table: Table, positions: Iterable[int]) -> None:
     with table.writing() as sql:
         sql.executemany("update causes set seen = 1 where at = ?", ((int(at),) for at in positions))
 
 
-def _record(table: Table, kind: str, said: str, n: int, person: str, state: int, key: str | None) -> int:
-    moment = datetime.now(UTC).isoformat(timespec="seconds")
-    with table.writing() as sql:
-        row = sql.execute(
-            "insert into actions (moment, person, kind, said, n, key, state) values (?, ?, ?, ?, ?, ?, ?)",
-            [moment, person, kind, said, n, key, state],
-        )
-        table.set("version", table.setting("version", 0) + 1)
-        return int(row.lastrowid or 0)
-
-
-def _before(table: Table, key: str | None) -> dict[str, Any] | None:
-    """The answer that a request already had, by its key."""
-    action = None if key is None else table.one("select id from actions where key = ?", [key])
-    return None if action is None else _answer(table, action)
-
-
-def _answer(table: Table, action: int) -> dict[str, Any]:
-    rows = table.all("select at from changes where action = ? and what = 'row' limit ?", [action, NAMED])
-    return {"changed": table.one("select n from actions where id = ?", [action]), "indices": [r[0] for r in rows]}
-
-
-def _turned(table: Table, way: Turn, person: str, key: str | None) -> dict[str, Any]:
-    """Puts back one side of the action that is next in a direction; that is a line of the trail with changes of its
-    own."""
-    with table.writing() as sql:
-        done = _before(table, key)
-        if done is not None:
-            return done
-        action = table.one(f"select {way.next}(id) from actions where state = ?", [way.before])
-        if action is None:
-            raise NothingThere(way.nothing)
-        sql.execute("update actions set state = ? where id = ?", [way.after, action])
-        rows = table.all(
-            f"select what, at, {way.side} value from changes where action = ? order by rowid {way.order}", [action]
-        )
-        values = [(r["what"], r["at"], json.loads(r["value"])) for r in rows]
-        said = table.one("select said from actions where id = ?", [action])
-        line = _record(table, way.kind, f"{way.kind}: {said}", len(rows), person, TOLD, key)
-        told = [(line, what, at, json.dumps(_now(table, what, at)), json.dumps(v)) for what, at, v in values]
-        sql.executemany("insert into changes values (?, ?, ?, ?, ?)", told)
-        _apply(table, values, line)
-        return {"done": said, **_answer(table, action)}
-
-
-def _apply(table: Table, values: Sequence[tuple[str, int, Any]], action: int) -> None:
-    rows = [(*value, action, at) for what, at, value in values if what == "row"]
-    with table.writing() as sql:
-        sql.executemany(
-            "update causes set decision = ?, new_label = ?, person = ?, seen = ?, decided = ? where at = ?", rows
-        )
-        for what, at, value in values:
-            if what == "cut":
-                table.set("cut", value)
-            elif what == "mark":
-                sql.execute("update failures set marked = ? where at = ?", [value, at])
-
-
-def _at(table: Table, to: int) -> dict[tuple[str, int], Any]:
-    """Values right after a line of the trail, of all that has changed since."""
-    rows = table.all("select what, at, before from changes where action > ? order by rowid desc", [to])
-    return {(row["what"], row["at"]): json.loads(row["before"]) for row in rows}
-
-
-def _now(table: Table, what: str, at: int) -> Any:
-    if what == "cut":
-        return table.cut
-    if what == "mark":
-        return table.one("select marked from failures where at = ?", [at])
-    return _state(table.all("select * from causes where at = ?", [at])[0])
-
-
-def _state(row: Any) -> list[Any]:
-    return [row["decision"], row["new_label"], row["person"], row["seen"]]
+def _named(table: Table, positions: list[int]) -> str:
+    """What the trail calls these rows: one by its id, or by its place where that is its id; several by their number."""
+    if len(positions) != 1:
+        return f"{len(positions)} examples"
+    known = table.one("select id from causes where at = ?", positions)
+    return f"train[{positions[0]}]" if known == str(positions[0]) else str(known)
 
 
 def _with_copies(table: Table, positions: Iterable[int]) -> list[Any]:

@@ -21,9 +21,9 @@ from amends.runs.manifest import REPAIRS
 from amends.runs.run import Run
 from amends.runs.run import remove as remove_run
 from amends.web import causes
-from amends.web.decisions import tell
 from amends.web.results import finished, folder_of, name_of, patch_file
 from amends.web.table import FOLDER, Missing, Table, counts
+from amends.web.trail import tell
 
 KINDS = ("repair", "curve", "patch")
 RUNNING, ENDED, FAILED, STOPPING, CANCELLED = "running", "done", "failed", "stopping", "cancelled"

@@ -17,7 +17,8 @@ from starlette.routing import Route
 from amends.errors import BadInput
 from amends.report.page import POLICY
 from amends.web import results
-from amends.web.routes import json_of, person_of, review_of
+from amends.web.review import Review
+from amends.web.routes import change, json_of, key_of, person_of, review_of
 from amends.web.table import FOLDER, Missing
 
 PLAIN = f"{POLICY}; sandbox; frame-ancestors 'none'; form-action 'none'; base-uri 'none'"  # report.html runs nothing
@@ -58,11 +59,9 @@ def repair(request: Request) -> Response:
     return JSONResponse(results.repair(review_of(request).table, request.path_params["number"]))
 
 
-async def accept(request: Request) -> Response:
-    said, table = await json_of(request), review_of(request).table
-    asked = (request.path_params["number"], said.get("accepted"), said.get("note") or "", person_of(request))
-    async with request.app.state.turn:
-        return JSONResponse(await run_in_threadpool(results.accept, table, *asked))
+def accept(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
+    return results.accept(review.table, said.get("repair"), said.get("accepted"), said.get("note", ""),
+                          person=person, key=key_of(said))  # fmt: skip
 
 
 def compare(request: Request) -> Response:
@@ -134,7 +133,7 @@ ROUTES = [
     Route("/api/jobs/{number:int}/cancel", cancel, methods=["POST"]),
     Route("/api/repairs", repairs),
     Route("/api/repairs/{number:int}", repair),
-    Route("/api/repairs/{number:int}/accept", accept, methods=["POST"]),
+    Route("/api/accept", change(accept), methods=["POST"]),
     Route("/api/compare", compare),
     Route("/export/causes.csv", causes),
     Route("/export/report.html", report),

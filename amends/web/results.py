@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from amends.errors import AmendsError, BadInput
 from amends.runs.compare import difference
 from amends.runs.manifest import REPAIRS
 from amends.runs.run import Run
-from amends.web.decisions import tell
 from amends.web.table import Missing, Table
+from amends.web.trail import Step, do, now
 
 SETS = ("query", "holdout", "remaining", "overall")
 COUNTS = ("verdict", "reason", "removed", "relabelled", "fixed", "newly_broken")
 SHOWN = 40  # fixed and newly broken each
 LONGEST = 2000  # characters of a note
+TOLD = 80  # of those in the trail
 
 
 def repairs(table: Table) -> list[dict[str, Any]]:
@@ -55,19 +56,23 @@ def repair(table: Table, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def accept(table: Table, number: int, accepted: Any, note: str, person: str) -> dict[str, Any]:
+def accept(
+    table: Table, number: Any, accepted: Any, note: Any, *, person: str = "", key: str | None = None
+) -> dict[str, Any]:
     """Accepted, rejected, or neither, with a note."""
-    run = finished(table, number)
-    if accepted not in (True, False, None) or not isinstance(note, str) or len(note) > LONGEST:
+    if type(number) is not int or not 0 <= number < 10**9:
+        raise BadInput("repair is not the number of one; the request; give one that is listed")
+    _ = finished(table, number)
+    if not (accepted is None or type(accepted) is bool) or not isinstance(note, str) or len(note) > LONGEST:
         raise BadInput(f"accepted or note cannot be used; the request; give true, false or null, and up to {LONGEST} "
                        "characters")  # fmt: skip
-    said = {True: "accepted", False: "rejected", None: "neither accepted nor rejected"}[accepted]
-    with table.writing() as sql:
-        moment = datetime.now(UTC).isoformat(timespec="seconds")
-        kept = None if accepted is None else int(accepted)
-        sql.execute("insert or replace into results values (?, ?, ?, ?, ?)", [number, kept, note, person, moment])
-        tell(table, "accept", f"{name_of(number)} {said}", person)
-    return _row(table, number, run)
+    said = {True: "accepted", False: "rejected", None: "left open"}[accepted]
+    with table.writing():
+        was, will = now(table, "result", number), [None if accepted is None else int(accepted), note, person]
+        changes = [] if will[:2] == was[:2] else [("result", number, was, will)]
+        short = shorten(note, TOLD, placeholder=" …")
+        told = f"{name_of(number)} {said}" + (f": {short}" if short else "")
+        return do(table, Step("accept", told, changes, person, key))
 
 
 def compared(table: Table, one: int, other: int) -> dict[str, Any]:
@@ -103,14 +108,12 @@ def name_of(number: int) -> str:
 
 
 def _row(table: Table, number: int, run: Run) -> dict[str, Any]:
-    rows = table.all("select * from results where repair = ?", [number])
-    kept = dict(rows[0]) if rows else {"accepted": None, "note": "", "person": ""}
+    accepted, note, person = now(table, "result", number)
     m = run.metrics
     return {
         "number": number, "name": f"{REPAIRS}/{number}" if number else run.name,
         "made": run.about["run"].get("made", ""), **{k: m.get(k) for k in COUNTS}, **{k: m.get(k) for k in SETS},
-        "accepted": None if kept["accepted"] is None else bool(kept["accepted"]), "note": kept["note"],
-        "by": kept["person"],
+        "accepted": None if accepted is None else bool(accepted), "note": note, "by": person,
     }  # fmt: skip
 
 

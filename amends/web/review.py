@@ -13,12 +13,12 @@ from amends.errors import AmendsError, Locked
 from amends.runs.disk import locked, on_disk, writable
 from amends.runs.run import Run
 from amends.web import causes
-from amends.web.decisions import next_words
 from amends.web.doors import token_of
 from amends.web.jobs import Jobs
 from amends.web.load import load
 from amends.web.seen import Seen
 from amends.web.table import FOLDER, Table, counts
+from amends.web.trail import next_words
 
 PAUSE = 0.3  # seconds between two looks at causes.csv and at what runs
 

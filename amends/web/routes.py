@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from amends.errors import BadInput
-from amends.web import causes, decisions, listing, results, stopping
+from amends.web import causes, decisions, listing, results, stopping, trail
 from amends.web.doors import cookies
 from amends.web.review import Review
 from amends.web.seen import SETS, SIDES
@@ -80,7 +80,7 @@ def change(work: Callable[[Review, dict[str, Any], str], dict[str, Any] | None])
     return route
 
 
-def _key(said: Mapping[str, Any]) -> str | None:
+def key_of(said: Mapping[str, Any]) -> str | None:
     key = said.get("key")
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= 200):
         raise BadInput("key is not a short text; the request; leave it out, or send another")
@@ -103,7 +103,7 @@ def decide(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
     if not isinstance(wanted, list):
         raise BadInput("indices is not a list; the request; send the positions in train")
     way, label = str(said.get("decision")), str(said.get("new_label") or "")
-    return decisions.decide(table, wanted, way, label, person=person, key=_key(said), looked=looked)
+    return decisions.decide(table, wanted, way, label, person=person, key=key_of(said), looked=looked)
 
 
 def seen(review: Review, said: dict[str, Any], person: str) -> None:
@@ -114,14 +114,14 @@ def seen(review: Review, said: dict[str, Any], person: str) -> None:
 
 
 def cut(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
-    return decisions.cut_at(review.table, said.get("cut", -1), person=person, key=_key(said))
+    return decisions.cut_at(review.table, said.get("cut", -1), person=person, key=key_of(said))
 
 
 def mark(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
     at, wrong = said.get("index"), said.get("wrong")
     if type(at) is not int or type(wrong) is not bool or not 0 <= at < 2**62:
         raise BadInput("index or wrong is missing; the request; send a position and true or false")
-    return decisions.mark(review.table, at, wrong, person=person, key=_key(said))
+    return decisions.mark(review.table, at, wrong, person=person, key=key_of(said))
 
 
 def worth(review: Review, said: dict[str, Any], person: str) -> None:
@@ -203,9 +203,9 @@ def _shown(review: Review, row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **told, "look": review.seen.look("failures", row["index"])}
 
 
-def trail(request: Request) -> Response:
+def history(request: Request) -> Response:
     offset, limit = listing.page_of(dict(request.query_params))
-    return JSONResponse(decisions.trail(review_of(request).table, offset, limit))
+    return JSONResponse(trail.lines(review_of(request).table, offset, limit))
 
 
 def curve(request: Request) -> Response:
@@ -265,8 +265,12 @@ def _event(name: str, value: Any) -> str:
     return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=False)}\n\n"
 
 
-def _restore(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
-    return decisions.restore(review.table, said.get("to", -1), person)
+def turned(way: trail.Turn) -> Callable[..., Any]:
+    return change(lambda review, said, person: trail.turn(review.table, way, person, key_of(said)))
+
+
+def restore(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
+    return trail.restore(review.table, said.get("to", -1), person, key_of(said))
 
 
 ROUTES = [
@@ -275,7 +279,7 @@ ROUTES = [
     Route("/api/causes/{index:int}", cause),
     Route("/api/place", place),
     Route("/api/failures", failures),
-    Route("/api/trail", trail),
+    Route("/api/trail", history),
     Route("/api/curve", curve),
     Route("/api/estimate", estimate),
     Route("/api/events", events),
@@ -284,9 +288,9 @@ ROUTES = [
     Route("/api/cut", change(cut), methods=["POST"]),
     Route("/api/mark", change(mark), methods=["POST"]),
     Route("/api/worth", change(worth), methods=["POST"]),
-    Route("/api/undo", change(lambda r, said, who: decisions.undo(r.table, who, _key(said))), methods=["POST"]),
-    Route("/api/redo", change(lambda r, said, who: decisions.redo(r.table, who, _key(said))), methods=["POST"]),
-    Route("/api/restore", change(_restore), methods=["POST"]),
+    Route("/api/undo", turned(trail.BACK), methods=["POST"]),
+    Route("/api/redo", turned(trail.FORTH), methods=["POST"]),
+    Route("/api/restore", change(restore), methods=["POST"]),
     Route("/api/person", person, methods=["POST"]),
     Route("/api/upload", upload, methods=["POST"]),
 ]

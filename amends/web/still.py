@@ -9,10 +9,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from amends.errors import BadInput
-from amends.web import decisions, listing, stopping
+from amends.web import listing, stopping
 from amends.web.review import Review
 from amends.web.routes import change, decide, review_of
 from amends.web.table import counts
+from amends.web.trail import NAMED
 
 MOST = 500  # decisions of one request
 
@@ -66,7 +67,7 @@ def several(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]
                 continue
             changed += done["changed"]
             indices |= dict.fromkeys(done["indices"])
-    return {"changed": changed, "indices": list(indices)[: decisions.NAMED], "failed": failed}
+    return {"changed": changed, "indices": list(indices)[:NAMED], "failed": failed}
 
 
 def _position(word: str) -> bool:

@@ -37,7 +37,7 @@ create table if not exists settings (name text primary key, value text);
 create table if not exists jobs (
   number integer primary key, kind text, state text, started real, ended real, pid integer, repair integer,
   person text, marked integer not null default 0);
-create table if not exists results (repair integer primary key, accepted integer, note text, person text, moment text);
+create table if not exists results (repair integer primary key, accepted integer, note text, person text);
 """
 
 

@@ -99,16 +99,19 @@ def test_any_line_of_the_trail_can_be_gone_back_to(page, seed):
 
 def test_the_trail_says_what_when_and_by_whom(page):
     assert page.post("/api/person", json={"name": "Ana Müller"}).json()["person"] == "Ana Müller"
-    first = rows(page)[0]["index"]
+    first, named = rows(page)[0]["index"], rows(page)[0]["id"]
     decide(page, [first], "relabel", new_label="d1")
     page.post("/api/undo", json={})
     trail = page.get("/api/trail").json()
     assert [(r["kind"], r["text"], r["by"], r["undone"]) for r in trail["rows"]] == [
-        ("undo", "undo: relabel 1 as d1", "Ana Müller", False), ("decide", "relabel 1 as d1", "Ana Müller", True),
+        ("undo", f"undo: relabel {named} as d1", "Ana Müller", False),
+        ("decide", f"relabel {named} as d1", "Ana Müller", True),
     ]  # fmt: skip
     assert all(r["when"].endswith("+00:00") for r in trail["rows"])
     page.post("/api/redo", json={})
     assert rows(page)[0]["by"] == "Ana Müller"
+    decide(page, [row["index"] for row in rows(page)][:3], "keep")
+    assert page.get("/api/trail").json()["rows"][0]["text"] == "keep 3 examples"
 
 
 def test_two_hundred_keys_in_a_second_count_once_each(page):
@@ -132,7 +135,7 @@ def test_two_tabs_see_each_other(page):
     decide(page, [at], "remove")
     assert other.get("/api/run").json()["version"] == version + 1
     assert rows(other)[0]["decision"] == "remove"
-    assert other.post("/api/undo", json={}).json()["done"] == "remove 1"
+    assert other.post("/api/undo", json={}).json()["done"] == f"remove {rows(page)[0]['id']}"
     assert rows(page)[0]["decision"] == ""
 
 

@@ -93,6 +93,60 @@ def test_a_repair_is_rejected_with_a_note_and_everything_of_it_is_taken_away(rev
     assert verdict.capitalize() in waiting.value.inner_text("main")
 
 
+def test_accepting_and_rejecting_are_undone_in_the_order_of_all_that_was_done(review):
+    page, _ = review
+    first = page.asked("api/causes?limit=1")["rows"][0]["id"]
+    page.press("k")
+    page.view("many")
+    page.page.wait_for_selector(".plot .u-over")
+    cut = page.asked("api/run")["cut"]
+    page.press("ArrowLeft")
+    page.saved()
+    lower = page.asked("api/run")["cut"]
+    page.view("repair")
+    page.page.click(".repairs a[href='#/repair/0']")
+    for button, words in (("Accept", "Accepted: all fixed"), ("Reject", "Rejected: two are broken")):
+        page.page.fill("textarea", words.partition(": ")[2])
+        page.page.click(f"button:text-is('{button}')")
+        page.page.wait_for_selector(f".judgement p:has-text('{words}')")
+    page.page.wait_for_selector("button[title='Undo: the run itself rejected: two are broken']")
+    accepted, rejected, neither = "Accepted: all fixed", "Rejected: two are broken", "Not decided yet"
+    there, back = [("u", accepted), ("u", neither)], [("Shift+U", accepted), ("Shift+U", rejected)]
+    for key, words in there + back + there:
+        page.press(key)
+        page.page.wait_for_selector(f".judgement p:has-text('{words}')")
+        page.page.wait_for_function(
+            "note => document.querySelector('textarea').value === note", arg=words.partition(": ")[2]
+        )
+        told = page.asked("api/run")
+        assert (told["cut"], told["counts"]["keep"]) == (lower, 1)
+    page.press("u")
+    page.saved()
+    assert (page.asked("api/run")["cut"], page.counts()["keep"]) == (cut, 1)
+    page.press("u")
+    assert (page.asked("api/run")["cut"], page.counts()["keep"]) == (cut, 0)
+    page.press(*["Shift+U"] * 4)
+    page.saved()
+    page.page.click(".crumb a")
+    page.page.wait_for_selector(".repairs td:text-is('✕ rejected')")
+    page.press("u")
+    page.page.wait_for_selector(".repairs td:text-is('✓ accepted')")  # also in the list
+    lines = history(page)
+    assert lines[:2] == [
+        "undo: the run itself rejected: two are broken",
+        "redo: the run itself rejected: two are broken",
+    ]
+    assert lines[-3:] == ["the run itself accepted: all fixed", f"cut at {lower}", f"keep {first}"]
+    assert "the run itself rejected: two are broken (undone)" in lines
+
+
+def history(page) -> list[str]:
+    """What its lines say, once the undo is the newest."""
+    page.view("history")
+    page.page.wait_for_selector(".history tbody tr:first-child th:has-text('undo: ')")
+    return page.page.locator(".history tbody th").all_inner_texts()
+
+
 def test_decisions_come_along_in_a_csv_and_one_that_cannot_be_used_is_said(review, tmp_path):
     page, folder = review
     first, second = pd.read_csv(folder / "causes.csv")["index"][:2]

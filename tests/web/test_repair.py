@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import time
 import zipfile
 
@@ -16,7 +17,7 @@ from amends.runs.run import Run
 from tests import reported
 from tests.projects import BAG, amends
 from tests.web.conftest import reviewed
-from tests.web.test_decisions import decide, rows
+from tests.web.test_decisions import decide, picture, rows
 
 
 def ended(page, number):
@@ -101,13 +102,18 @@ def _handed_on(folder, relabelled, removed):
 def _accepted(page):
     assert page.get("/api/repairs").json()["rows"][0]["accepted"] is None
     for said, note in ((True, "looks right"), (None, ""), (False, "no")):
-        row = page.post("/api/repairs/1/accept", json={"accepted": said, "note": note}).json()
-        assert (row["accepted"], row["note"]) == (said, note)
+        answer = page.post("/api/accept", json={"repair": 1, "accepted": said, "note": note}).json()
+        row = page.get("/api/repairs/1").json()
+        assert (answer["changed"], row["accepted"], row["note"]) == (1, said, note)
     assert page.get("/api/repairs").json()["rows"][0]["accepted"] is False
-    assert page.get("/api/trail").json()["rows"][0]["text"] == "repair 1 rejected"
-    assert page.post("/api/repairs/1/accept", json={"accepted": "yes"}).status_code == 400
-    assert page.post("/api/repairs/1/accept", json={"accepted": True, "note": "x" * 3000}).status_code == 400
-    assert page.post("/api/repairs/7/accept", json={"accepted": True}).status_code == 404
+    trail = page.get("/api/trail").json()["rows"]
+    assert [r["text"] for r in trail[:3]] == ["repair 1 rejected: no", "repair 1 left open",
+                                              "repair 1 accepted: looks right"]  # fmt: skip
+    unusable = {"accepted": ["yes", 1], "note": ["x" * 3000, 3], "repair": ["1", True, -1, 7]}
+    for name, value in ((name, value) for name, values in unusable.items() for value in values):
+        answer = page.post("/api/accept", json={"repair": 1, "accepted": True, "note": "", name: value})
+        assert answer.status_code == (404 if value == 7 else 400), (name, value)
+    assert page.get("/api/trail").json()["rows"] == trail
     both = page.get("/api/compare", params={"one": 1, "other": 1}).json()
     assert both["results"] == {}
     assert page.get("/api/compare", params={"one": 1, "other": 9}).status_code == 404
@@ -185,9 +191,14 @@ def test_a_repair_is_cancelled_and_one_that_fails_says_why_and_nothing_is_left(c
 
 
 @pytest.fixture(scope="module")
-def in_python(tmp_path_factory):
-    """A repair made in Python: no config says how to make another."""
+def made_in_python(tmp_path_factory):
     return reported.saved(reported.rows(), tmp_path_factory.mktemp("python") / "run")
+
+
+@pytest.fixture
+def in_python(made_in_python, tmp_path):
+    """A repair made in Python: no config says how to make another."""
+    return shutil.copytree(made_in_python, tmp_path / "run")
 
 
 def test_a_finished_run_is_shown_with_its_own_result(in_python):
@@ -213,3 +224,56 @@ def test_a_finished_run_is_shown_with_its_own_result(in_python):
         page.review.follow()
     table = pd.read_csv(in_python / "causes.csv", dtype=str, keep_default_na=False)
     assert table["decision"].tolist() == ["keep"] + ["remove"] * (len(table) - 1)
+
+
+def test_all_that_was_done_is_undone_in_its_order_accepting_and_rejecting_too(in_python):
+    """And done again, and gone back to, by a server that was started anew."""
+    with reviewed(in_python) as page:
+        page.post("/api/person", json={"name": "Ana"})
+        first = [row["index"] for row in rows(page)]
+        failure = page.get("/api/failures").json()["rows"][0]["index"]
+        steps = [
+            ("decide", {"indices": first[5:6], "decision": "keep"}),
+            ("accept", {"repair": 0, "accepted": True, "note": "looks right", "key": "once"}),
+            ("cut", {"cut": 5}),
+            ("accept", {"repair": 0, "accepted": False, "note": "looks right"}),
+            ("mark", {"index": failure, "wrong": True}),
+            ("accept", {"repair": 0, "accepted": False, "note": "too few " * 30}),
+            ("accept", {"repair": 0, "accepted": None, "note": ""}),
+            ("restore", {"to": 2}),
+            ("decide", {"indices": first[6:8], "decision": "remove"}),
+        ]  # fmt: skip
+        pictures = [judged(page)]
+        for route, body in steps:
+            answer = page.post(f"/api/{route}", json=body)
+            assert (answer.status_code, answer.json()["changed"] > 0) == (200, True), answer.text
+            assert judged(page) != pictures[-1], body
+            pictures.append(judged(page))
+        assert pictures[8] == pictures[2]
+        assert page.post("/api/accept", json=steps[1][1]).json()["changed"] == 1  # its answer was lost; it counts once
+        assert page.post("/api/accept", json={"repair": 0, "accepted": True, "note": "looks right"}).json()[
+            "changed"] == 0  # fmt: skip
+        assert judged(page) == pictures[-1]
+    with reviewed(in_python) as page:
+        said = [page.get("/api/run").json()["undo"]]
+        for before in reversed(pictures[:-1]):
+            said.append(page.post("/api/undo", json={}).json()["undo"])
+            assert judged(page) == before
+        assert page.post("/api/undo", json={}).status_code == 409
+        short = f"the run itself rejected: {'too few ' * 9}too …"
+        assert [s for s in said if s and s.startswith("the run")] == [
+            "the run itself left open", short, "the run itself rejected: looks right",
+            "the run itself accepted: looks right",
+        ]  # fmt: skip
+        for after in pictures[1:]:
+            assert page.post("/api/redo", json={}).status_code == 200
+            assert judged(page) == after
+        for line, was in enumerate(pictures):
+            page.post("/api/restore", json={"to": line})
+            assert judged(page) == was, line
+
+
+def judged(page):
+    """All that can be decided, and what was said of the result."""
+    row = page.get("/api/repairs/0").json()
+    return picture(page), row["accepted"], row["note"], row["by"]

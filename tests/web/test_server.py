@@ -99,7 +99,7 @@ def test_a_page_is_served_and_what_was_decided_outlives_the_server(copy):
         again = Browser(address)
         again.cookie = browser.cookie  # of the tab that was open
         assert again.ask("api/causes?limit=1")["rows"][0]["decision"] == "remove"
-        assert again.ask("api/run")["undo"] == "remove 1"
+        assert again.ask("api/run")["undo"] == f"remove train[{first['index']}]"
         process.send_signal(signal.SIGTERM)
         printed, _ = process.communicate(timeout=20)
         assert (process.returncode, printed) == (143, "")

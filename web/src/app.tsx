@@ -4,10 +4,11 @@ import { Causes } from "./causes";
 import { Failures } from "./failures";
 import { Help, Key } from "./help";
 import { History } from "./history";
+import { named } from "./job";
 import { useKeys } from "./keys";
 import { inWords, Many } from "./many";
 import { count, several } from "./numbers";
-import { named, Repair } from "./repair";
+import { Repair } from "./repair";
 import { Result } from "./result";
 import { page, usePage } from "./store";
 
@@ -150,7 +151,7 @@ export function App() {
         {view === "causes" && <Causes />}
         {view === "many" && <Many />}
         {view === "failures" && <Failures onReview={() => go("causes")} />}
-        {view === "repair" && (part === undefined || part === "" ? <Repair /> : <Result number={Number(part)} />)}
+        {view === "repair" && (part === undefined || part === "" ? <Repair /> : <Result key={part} number={Number(part)} />)}
         {view === "history" && <History />}
       </main>
       <Notice />

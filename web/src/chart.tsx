@@ -141,6 +141,7 @@ export function Chart(props: Props) {
     line.current.style.left = `${u.valToPos(Math.min(cut, now.current.most), "x")}px`;
     const text = line.current.firstElementChild as HTMLElement;
     text.textContent = count(cut);
+    text.className = cut > 0.8 * now.current.most ? "before" : "";
   };
 
   useEffect(() => {

@@ -4,6 +4,7 @@ import { get, post, told, upload } from "./api";
 import { count } from "./numbers";
 import { newKey } from "./queue";
 import { page, usePage } from "./store";
+import { Table } from "./table";
 import type { Line, State } from "./types";
 
 const PAGE = 100;
@@ -100,40 +101,25 @@ export function History() {
       {rows.length === 0 ? (
         <p class="note">Nothing has been decided yet.</p>
       ) : (
-        <div class="scroll" tabIndex={0} role="region" aria-label="History of decisions">
-          <table>
-            <caption class="hidden">History of decisions</caption>
-            <thead>
-              <tr>
-                <th scope="col">what</th>
-                {signed && <th scope="col">by</th>}
-                <th scope="col">when</th>
-                <th scope="col">
-                  <span class="hidden">go back</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((line, i) => (
-                <tr class={line.undone ? "undone" : ""}>
-                  <th scope="row">
-                    {line.text}
-                    {line.undone && <span class="soft"> (undone)</span>}
-                  </th>
-                  {signed && <td>{line.by || "–"}</td>}
-                  <td>{when(line.when)}</td>
-                  <td>
-                    {offset + i > 0 && (
-                      <button type="button" class="link" onClick={() => restore(line.id)}>
-                        as it was here
-                      </button>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table title="History of decisions" heads={["what", ...(signed ? ["by"] : []), "when", <span class="hidden">go back</span>]} numbers={[]}>
+          {rows.map((line, i) => (
+            <tr class={line.undone ? "undone" : ""}>
+              <th scope="row">
+                {line.text}
+                {line.undone && <span class="soft"> (undone)</span>}
+              </th>
+              {signed && <td>{line.by || "–"}</td>}
+              <td>{when(line.when)}</td>
+              <td>
+                {offset + i > 0 && (
+                  <button type="button" class="link" onClick={() => restore(line.id)}>
+                    back to here
+                  </button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
       <p class="buttons">
         {total > PAGE && (

@@ -1,14 +1,16 @@
 // How many to remove: the curve beside its controls, and a cut that can be dragged.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, post, told } from "./api";
+import { get, told } from "./api";
 import { Chart, Legend, type Line } from "./chart";
 import { EstimateLine } from "./estimate";
 import { Key } from "./help";
+import { Begin } from "./job";
 import { useKeys } from "./keys";
 import { count, several, share } from "./numbers";
 import { newKey } from "./queue";
 import { page, usePage } from "./store";
-import type { Counts, Curve, CurveRow, Job } from "./types";
+import { Table } from "./table";
+import type { Counts, Curve, CurveRow } from "./types";
 
 type Style = Pick<Line, "says" | "colour" | "dash" | "mark">;
 
@@ -70,43 +72,25 @@ export function CurveTable({ rows }: { rows: CurveRow[] }) {
   return (
     <details>
       <summary>The curve as a table</summary>
-      <div class="scroll" tabIndex={0} role="region" aria-label="The curve as a table">
-        <table>
-          <caption>Accuracy for every number removed that was tried, lowest and highest refit in brackets</caption>
-          <thead>
-            <tr>
-              <th scope="col">by</th>
-              <th scope="col" class="number">
-                removed
-              </th>
-              {names.map((name) => (
-                <th scope="col" class="number">
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row) => (
-              <tr>
-                <th scope="row">{row.by}</th>
-                <td class="number">{count(row.removed)}</td>
-                {names.map((name) => (
-                  <td class="number">
-                    {share(value(row, name))}
-                    {value(row, `${name}_low`) !== null && (
-                      <span class="soft">
-                        {" "}
-                        ({share(value(row, `${name}_low`))} to {share(value(row, `${name}_high`))})
-                      </span>
-                    )}
-                  </td>
-                ))}
-              </tr>
+      <Table title="Accuracy for every number removed that was tried, lowest and highest refit in brackets" shown heads={["by", "removed", ...names]} numbers={["removed", ...names]}>
+        {rows.map((row) => (
+          <tr>
+            <th scope="row">{row.by}</th>
+            <td class="number">{count(row.removed)}</td>
+            {names.map((name) => (
+              <td class="number">
+                {share(value(row, name))}
+                {value(row, `${name}_low`) !== null && (
+                  <span class="soft">
+                    {" "}
+                    ({share(value(row, `${name}_low`))} to {share(value(row, `${name}_high`))})
+                  </span>
+                )}
+              </td>
             ))}
-          </tbody>
-        </table>
-      </div>
+          </tr>
+        ))}
+      </Table>
     </details>
   );
 }
@@ -232,30 +216,13 @@ export function Many() {
 }
 
 function NoCurve() {
-  const busy = page.job !== null;
-  const start = (): void => {
-    post<Job>("api/jobs", { kind: "curve" }).then(
-      (job) => {
-        page.job = job;
-        page.drawn();
-      },
-      (error) => page.say(told(error), true),
-    );
-  };
-  const why = page.run?.repair ?? "";
   return (
     <div class="offer">
       <p>
         There is no curve yet. It shows what each number removed would do to the failures and to what works, and takes about
         as long as several repairs. The cut works without it.
       </p>
-      {why && <p class="note">{why}</p>}
-      <p class="buttons">
-        <button type="button" disabled={busy || why !== ""} onClick={start}>
-          Make the curve
-        </button>
-        {busy && <span class="note">Something is running: see Repair.</span>}
-      </p>
+      <Begin what={{ kind: "curve" }} says="Make the curve" />
     </div>
   );
 }

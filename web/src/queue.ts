@@ -16,6 +16,7 @@ export type Act =
   | { path: "api/undo" | "api/redo"; body: { key: string } }
   | { path: "api/cut"; body: { cut: number; key: string } }
   | { path: "api/mark"; body: { index: number; wrong: boolean; key: string } }
+  | { path: "api/accept"; body: { repair: number; accepted: boolean | null; note: string; key: string } }
   | { path: "api/restore"; body: { to: number; key: string } };
 
 export interface Answer extends State {

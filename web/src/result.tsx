@@ -1,12 +1,14 @@
 // One repair: its verdict, before and after, what it fixed and broke, and whether a person accepts it.
 import { useEffect, useState } from "preact/hooks";
-import { get, post, told } from "./api";
+import { get, told } from "./api";
 import { FailureTile } from "./example";
 import { Curves, CurveTable } from "./many";
 import { Matrices } from "./matrix";
 import { change, count, probability, sentence, several, share } from "./numbers";
 import { PatchOf } from "./patch";
+import { newKey } from "./queue";
 import { page, usePage } from "./store";
+import { Table } from "./table";
 import type { Part, Repair, Result as Whole, Shown } from "./types";
 import { BeforeAfter, Figures, Verdict } from "./verdict";
 
@@ -61,37 +63,22 @@ function Changed({ title, rows, n, set }: { title: string; rows: Shown[]; n: num
 
 function PartTable({ title, rows, harmed }: { title: string; rows: [string, Part][]; harmed: string[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={title}>
-      <table>
-        <caption class="hidden">{title}</caption>
-        <thead>
-          <tr>
-            <th scope="col" />
-            {["n", "before", "after", "change (points)", "fixed", "broken", "p"].map((name) => (
-              <th scope="col" class="number">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(([name, part]) => (
-            <tr>
-              <th scope="row">
-                {name || "no group"} {harmed.includes(name) && <span class="harmed">▼ fell beyond chance</span>}
-              </th>
-              <td class="number">{count(part.n)}</td>
-              <td class="number">{share(part.before)}</td>
-              <td class="number">{share(part.after)}</td>
-              <td class="number">{change(part.before, part.after)}</td>
-              <td class="number">{count(part.fixed)}</td>
-              <td class="number">{count(part.broken)}</td>
-              <td class="number">{probability(part.p_value)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table title={title} heads={["", "n", "before", "after", "change (points)", "fixed", "broken", "p"]}>
+      {rows.map(([name, part]) => (
+        <tr>
+          <th scope="row">
+            {name || "no group"} {harmed.includes(name) && <span class="harmed">▼ fell beyond chance</span>}
+          </th>
+          <td class="number">{count(part.n)}</td>
+          <td class="number">{share(part.before)}</td>
+          <td class="number">{share(part.after)}</td>
+          <td class="number">{change(part.before, part.after)}</td>
+          <td class="number">{count(part.fixed)}</td>
+          <td class="number">{count(part.broken)}</td>
+          <td class="number">{probability(part.p_value)}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 
@@ -118,11 +105,11 @@ function Parts({ title, of, harmed }: { title: string; of: Record<string, Part>;
 
 const SAID = new Map<boolean | null, string>([[true, "Accepted"], [false, "Rejected"], [null, "Not decided yet"]]);
 
-function Judgement({ of, onJudged }: { of: Repair; onJudged: (row: Repair) => void }) {
+function Judgement({ of }: { of: Repair }) {
   const [note, setNote] = useState(of.note);
   useEffect(() => setNote(of.note), [of.number, of.note]);
   const judge = (accepted: boolean | null): void => {
-    post<Repair>(`api/repairs/${of.number}/accept`, { accepted, note }).then(onJudged, (error) => page.say(told(error), true));
+    page.act({ path: "api/accept", body: { repair: of.number, accepted, note, key: newKey() } });
   };
   return (
     <section class="judgement" aria-label="Accept or reject">
@@ -186,14 +173,15 @@ export function Result({ number }: { number: number }) {
   const [result, setResult] = useState<Whole | null>(null);
   const [wrong, setWrong] = useState("");
   useEffect(() => {
-    setResult(null);
-    setWrong("");
-    get<Whole>(`api/repairs/${number}`).then(setResult, (error) => setWrong(told(error)));
-  }, [number]);
-  const made = page.ended?.kind === "patch" && page.ended.repair === number ? page.ended.number : 0;
-  useEffect(() => {
-    if (made) get<Whole>(`api/repairs/${number}`).then(setResult, (error) => setWrong(told(error)));
-  }, [made]);
+    let last = true;
+    get<Whole>(`api/repairs/${number}`).then(
+      (found) => last && setResult(found),
+      (error) => last && setWrong(told(error)),
+    );
+    return () => {
+      last = false;
+    };
+  }, [page.state?.version, page.ended?.number]);
   if (wrong) return <p class="reason">{sentence(wrong)}</p>;
   if (!result) return <p class="note">Loading …</p>;
   const { metrics } = result;
@@ -206,7 +194,7 @@ export function Result({ number }: { number: number }) {
       <Verdict of={result} />
       <Figures of={result} />
       <Warnings lines={metrics.warnings} />
-      <Judgement of={result} onJudged={(row) => setResult({ ...result, accepted: row.accepted, note: row.note, by: row.by })} />
+      <Judgement of={result} />
       <Exports number={number} patch={result.patch?.file ?? false} />
       <section>
         <h2>Before and after</h2>
