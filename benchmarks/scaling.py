@@ -5,7 +5,8 @@
 A small network, rows of 32 numbers in a memory-mapped file, `functional` with 100 failures. Every size is measured in
 a process of its own with one thread. Memory is what is private to the process, sampled every few milliseconds; what it
 grows by between sizes, over the rows, is what a row costs. Then the same rows as a Dataset that stays on disk, and
-under torchrun in two processes, with a larger network. Files go to --folder and are removed.
+under torchrun in two processes, with a larger network; with --tables, as a CSV and as a parquet file instead, reading
+included. Files go to --folder and are removed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 WIDTH, CLASSES, FAILURES, BATCH = 32, 10, 100, 4096
 SMALL, LARGE = 64, 1024  # hidden units: where memory counts, and where there is something to share
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+TABLES = ("csv", "parquet")
 
 
 class Private:
@@ -68,6 +70,25 @@ def write(folder: Path, n: int) -> None:
         y[start : start + len(part)] = np.where(wrong, rng.integers(0, CLASSES, len(said)), said)
 
 
+def write_tables(folder: Path) -> None:
+    """The same as tables, 100,000 rows after the other."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    x, y = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("x", "y"))
+    parquet = None
+    for start in range(0, len(x), 100_000):
+        part = pd.DataFrame(np.array(x[start : start + 100_000]), columns=[f"f{i}" for i in range(WIDTH)])
+        part = part.assign(label=np.array(y[start : start + 100_000]))
+        part.to_csv(folder / "rows.csv", index=False, header=start == 0, mode="a")
+        table = pa.Table.from_pandas(part)
+        parquet = parquet or pq.ParquetWriter(folder / "rows.parquet", table.schema)
+        parquet.write_table(table)
+    assert parquet is not None
+    parquet.close()
+
+
 def identify(folder: Path, how: str, hidden: int) -> dict[str, Any]:
     """One identification, timed and weighed; in a process of its own."""
     import torch
@@ -93,7 +114,11 @@ def identify(folder: Path, how: str, hidden: int) -> dict[str, Any]:
         def __getitem__(self, i: int) -> tuple[np.ndarray, int]:
             return np.array(x[i]), int(y[i])
 
-    train = (x, y) if how == "mapped" else amends.data.stored(Rows())
+    def train() -> Any:
+        if how in TABLES:
+            return amends.data.read(folder / f"rows.{how}")
+        return (x, y) if how == "mapped" else amends.data.stored(Rows())
+
     small = tuple(torch.from_numpy(np.array(part[:BATCH])) for part in (x, y))
 
     def work(data: Any) -> Any:
@@ -103,7 +128,7 @@ def identify(folder: Path, how: str, hidden: int) -> dict[str, Any]:
     work(small)  # warms up
     with Private() as memory:
         start, spent = time.perf_counter(), time.process_time()
-        scores = work(train).scores
+        scores = work(train()).scores
         seconds, spent = time.perf_counter() - start, time.process_time() - spent
     return {"rows": len(x), "how": how, "hidden": hidden, "seconds": seconds, "processor seconds": spent,
             "private": memory.most - memory.start, "sha256": hashlib.sha256(scores.tobytes()).hexdigest()}  # fmt: skip
@@ -125,6 +150,7 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     ask.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    ask.add_argument("--tables", action="store_true")
     ask.add_argument("--out", type=Path)
     ask.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     args = ask.parse_args()
@@ -137,6 +163,10 @@ def main() -> None:
     for n in args.sizes:
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
             write(Path(folder), n)
+            if args.tables:
+                write_tables(Path(folder))
+                rows += [measured(Path(folder), how) for how in TABLES]
+                continue
             rows.append(measured(Path(folder), "mapped"))
             if n <= 1_000_000:  # an item of Python at a time
                 rows.append(measured(Path(folder), "stored"))

@@ -11,7 +11,19 @@ from amends.cli.options import config_argument, from_keys, options_of, print_jso
 
 @click.command(short_help="Load model and data, try one batch, write nothing.")
 @config_argument
-@from_keys("method", "solver", "treat", "group_by", "anyway", "unsafe_pickle", "budget", "seed", "device", "batch_size")
+@from_keys(
+    "method",
+    "solver",
+    "treat",
+    "group_by",
+    "anyway",
+    "unsafe_pickle",
+    "on_error",
+    "budget",
+    "seed",
+    "device",
+    "batch_size",
+)
 @trust_option
 @told
 def check(config: Path, trust: bool, as_json: bool, quiet: bool, verbose: bool, **options) -> None:

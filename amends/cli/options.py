@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from amends.config.keys import REPAIR, Key
+from amends.config.keys import REPAIR, SHARED, Key
 from amends.errors import visible
 
 SEARCHING = (
@@ -21,6 +21,7 @@ SEARCHING = (
     "group",
     "anyway",
     "unsafe_pickle",
+    "on_error",
     "budget",
     "seed",
     "device",
@@ -46,11 +47,11 @@ class NameOrNumber(click.Choice):
 
 
 def from_keys(*names: str) -> Callable[[Any], Any]:
-    """One option for each key of [repair]; None where it is not given, so that the config holds."""
+    """One option for each key of [repair] or of [data]; None where it is not given, so that the config holds."""
 
     def wrap(command: Any) -> Any:
         for name in reversed(names):
-            command = _option(name, REPAIR[name])(command)
+            command = _option(name, REPAIR[name] if name in REPAIR else SHARED[name])(command)
         return command
 
     return wrap

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from amends.config.keys import REPAIR, TABLES, Key
+from amends.config.keys import REPAIR, SHARED, TABLES, Key
 from amends.errors import BadInput, nearest
 
 
@@ -45,16 +45,26 @@ class Config:
         return f"{self.where} [{table}]"
 
     def with_options(self, **options: Any) -> Config:
-        """With options of the command line as keys of [repair]; None means not given."""
+        """With options of the command line as keys of [repair], or of every data set; None means not given."""
         given = {k: v for k, v in options.items() if v is not None}
         if not given:
             return self
+        shared = {k: given.pop(k) for k in SHARED if k in given}
+        if shared:
+            return self._of_every_set(shared).with_options(**given)
         both = dict(self["repair"])
         for one, other in (("top", "fraction"), ("fraction", "top")):
             if one in given and other not in given:
                 both.pop(other, None)
         tables = {**self.tables, "repair": {**both, **given}}
         return as_config(tables, self.folder, self.where)
+
+    def _of_every_set(self, keys: Mapping[str, Any]) -> Config:
+        def less(table: Mapping[str, Any]) -> dict[str, Any]:
+            return {k: less(v) if isinstance(v, Mapping) else v for k, v in table.items() if k not in keys}
+
+        sets = {name: less(table) if "path" in TABLES[name] else table for name, table in self.tables.items()}
+        return as_config({**sets, "data": {**self["data"], **keys}}, self.folder, self.where)
 
 
 def read_config(path: Path) -> Config:

@@ -67,7 +67,8 @@ def read(
         raise BadInput(f'on_error is {on_error!r}; {path}; give "stop" or "skip"')
     names = () if classes is None else tuple(map(str, classes))
     encoded = encode is not None or transform is not None
-    asked = Asked(split, label, image, text, features, id, messages, prompt, response, names, target, encoded)
+    scaled = encoded or mean is not None or std is not None
+    asked = Asked(split, label, image, text, features, id, messages, prompt, response, names, target, encoded, scaled)
     raw = formats.raw(Path(path), format, asked)
     normal = Normal.of(mean, std, raw, encode)
     source = Source(raw, inputs_of(raw, size, gray), transform, encode, normal)
@@ -78,8 +79,8 @@ def read(
     _warn_of_randomness(source, x)
     x, y, names = targets(x, raw, asked)
     view = None if augment is None else Augmented(source, augment, y)
-    changed = raw.kind == ROW and bool(raw.features) and (encoded or source.normal is not None)
-    stored = np.asarray(raw.inputs) if changed else None
+    changed = raw.kind == ROW and bool(raw.features) and scaled
+    stored = np.asanyarray(raw.inputs) if changed else None
     return Records(x, y, dict(raw.columns), names, raw.features, view, raw.where, stored)
 
 

@@ -71,6 +71,8 @@ class Source:
             return self.encoded([self.inputs[i] for i in range(len(self))])
         if self.raw.kind == TEXT and self.transform is None:
             raise BadInput(f"a model cannot take text; {self.raw.where}; give encode, a tokenizer for example")
+        if isinstance(self.inputs, OnDisk):
+            return as_stored(self.some, self.some(np.zeros(1, dtype=np.int64)), len(self))
         if self.transform is None and isinstance(self.inputs, Tensor):
             return self.inputs if self.normal is None else self.normal(self.inputs, self.raw.where)
         first = stacked([self.one(0, self.transform)], self.raw.where) if len(self) >= STAYS // MOST else torch.zeros(0)
@@ -83,6 +85,9 @@ class Source:
 
     def some(self, rows: np.ndarray) -> Inputs:
         """The inputs of these rows, read now: what is larger than memory is never there as a whole."""
+        if isinstance(self.inputs, OnDisk) and self.transform is None:
+            found = self.inputs[rows]
+            return found if self.normal is None else self.normal(found, self.raw.where)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             items = list(pool.map(lambda i: self.one(int(i), self.transform), rows))
         for i, item in zip(rows, items, strict=True):
@@ -187,7 +192,19 @@ def inputs_of(raw: Raw, size: Any, gray: bool) -> Any:
         raise BadInput(f"{'size' if size is not None else 'gray'} is for images only; {raw.where}; leave it out")
     if raw.kind == TEXT:
         return raw.inputs
+    if isinstance(raw.inputs, np.memmap) and raw.inputs.dtype == np.float64:
+        return OnDisk(raw.inputs)
     return torch.as_tensor(np.asarray(raw.inputs)).to(torch.get_default_dtype())
+
+
+@dataclass(frozen=True, eq=False)
+class OnDisk:
+    """The rows of a large table in a file, of which the model takes other numbers."""
+
+    rows: np.memmap
+
+    def __getitem__(self, at: Any) -> Tensor:
+        return torch.as_tensor(np.array(self.rows[at])).to(torch.get_default_dtype())
 
 
 def _tensor(values: Any) -> Tensor:

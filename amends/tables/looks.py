@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from amends.data.examples import Examples, Inputs, leaves
+from amends.data.examples import AT_ONCE, Examples, Inputs, leaves
 from amends.evaluation.predictions import predicted
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
@@ -206,10 +206,11 @@ def text_column(data: Examples) -> str:
 
 
 def _typical(data: Examples) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of every column of a table."""
-    table = table_of(data)
-    x = table[data.rows.to(table.device)].double()
-    return x.mean(0), x.std(0, correction=0)
+    """Mean and standard deviation of every column of a table, which need not fit into memory."""
+    table, n = table_of(data), len(data)
+    parts = [data.rows[i : i + AT_ONCE].to(table.device) for i in range(0, n, AT_ONCE)]
+    mean = torch.stack([table[part].double().sum(0) for part in parts]).sum(0) / n
+    return mean, (torch.stack([(table[part].double() - mean).square().sum(0) for part in parts]).sum(0) / n).sqrt()
 
 
 def table_of(data: Examples) -> Tensor:

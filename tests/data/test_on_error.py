@@ -89,6 +89,17 @@ def test_what_cannot_be_read_is_left_out_and_said(pictures):
         amends.data.read("test.csv", on_error="skip", **ask)
 
 
+def test_the_command_line_says_it_for_every_set(pictures, capsys):
+    """Also where a set says otherwise; the run is then of a config that says so."""
+    (pictures / "amends.toml").write_text(
+        CONFIG.format(more="").replace("[evaluation]", 'on_error = "stop"\n[evaluation]')
+    )
+    assert run(["identify", "-o", "run", "--on-error", "skip", "-q"]) == 0
+    assert "2 of the 40 examples" in capsys.readouterr().err
+    assert (pictures / "run/run.toml").read_text().count("on_error") == 1
+    assert run(["check", "--on-error", "never"]) == 2
+
+
 def test_a_config_goes_on_without_it_and_the_export_keeps_rows_together(pictures, capsys):
     (pictures / "amends.toml").write_text(CONFIG.format(more=""))
     assert run(["repair", "-o", "run"]) == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,46 +15,50 @@ from amends.data.views import LABELS
 from amends.errors import BadInput, nearest
 
 Table = Mapping[str, np.ndarray]
+Place = Callable[[int], str]
 IMAGES = ("image", "img", "image_path", "path", "file", "file_name", "filename")
 STRAY = 0.05  # a column with a smaller share of words than this is meant to hold numbers
 TEXTS = ("text", "sentence", "review", "question", "content", "document", "prompt")
 
 
-def raw(table: Table, path: Path, asked: Asked, features: Mapping[str, Any] | None = None) -> Raw:
-    """Inputs, labels, and the user's own columns."""
+def raw(
+    table: Table, path: Path, asked: Asked, features: Mapping[str, Any] | None = None, at: Place | None = None
+) -> Raw:
+    """Inputs, labels, and the user's own columns. `at` names a row in an error; by its place in the file when None."""
+    at = at or (lambda i: at_row(path, i, breaks_in(table, i)))
     if not table or not len(next(iter(table.values()))):
         raise BadInput(f"the table has no rows; {path}; give at least one")
     if len({len(values) for values in table.values()}) > 1:
         raise BadInput(f"columns have different numbers of rows; {path}; the file is damaged, copy it again")
     if asked.target == "response":
-        return _chat(table, path, asked)
-    labels = _labels(table, path, asked)
+        return _chat(table, path, asked, at)
+    labels = labels_in(table, path, asked)
     left = [c for c in table if c not in labels]
-    used, kind = _inputs(table, path, asked, left)
-    _refuse_gaps({c: table[c] for c in (*labels, *used)}, table, path)
+    used, kind = inputs_in(table, path, asked, left, at)
+    _refuse_gaps({c: table[c] for c in (*labels, *used)}, at)
     columns = {c: table[c] for c in (left if kind != ROW else [c for c in left if c not in used])}
     rows = kind == ROW and not _is_nested(table[used[0]])
     return Raw(
         kind,
-        _values(table, used, kind, path),
+        _values(table, used, kind, path, at),
         _targets(table, labels, asked),
         str(path),
         _own(columns, table, path, asked),
         tuple(labels) if asked.target == "labels" else _class_names(features or {}, labels),
         tuple(used) if rows else (),
-        lambda i: _at(table, path, i),
+        at,
     )
 
 
-def _chat(table: Table, path: Path, asked: Asked) -> Raw:
+def _chat(table: Table, path: Path, asked: Asked, at: Place) -> Raw:
     """Conversations, of which the responses are asked; `text` is how a person reads one."""
-    found = conversations(table, path, asked, lambda i: _at(table, path, i))
+    found = conversations(table, path, asked, at)
     text = np.array([as_text(one) for one in found], dtype=object)
     own = {"text": text, **_own(table, table, path, asked)}
-    return Raw(TEXT, found, None, str(path), own, call=lambda i: _at(table, path, i))
+    return Raw(TEXT, found, None, str(path), own, call=at)
 
 
-def _refuse_gaps(needed: Table, table: Table, path: Path) -> None:
+def _refuse_gaps(needed: Table, at: Place) -> None:
     """BadInput for empty cells among what the model needs: how many, in which columns, and where the first is."""
     gaps = {c: found for c, values in needed.items() if (found := _missing(values))}
     if gaps:
@@ -63,17 +67,21 @@ def _refuse_gaps(needed: Table, table: Table, path: Path) -> None:
         what = f"column {column} is empty" if total == 1 else f"{total} cells are empty, the first in column {column}"
         what += f" (others in {', '.join(others[:5])})" if others else ""
         todo = "fill it in or drop the row" if total == 1 else "fill them in or drop the rows"
-        raise BadInput(f"{what}; {_at(table, path, first)}; {todo}")
+        raise BadInput(f"{what}; {at(first)}; {todo}")
 
 
-def _at(table: Table, path: Path, row: int) -> str:
-    """A row, for an error: by its line where the file has lines, however many of them a cell takes."""
+def at_row(path: Path, row: int, breaks: int) -> str:
+    """A row, for an error: by its line where the file has lines; cells of rows before it have so many `breaks`."""
     if ".jsonl" in path.suffixes:
         return f"{path} line {row + 1}"
     if not {".csv", ".tsv"} & set(path.suffixes):
         return f"{path} row {row}"
-    breaks = sum(str(v).count("\n") for values in table.values() for v in values[:row] if isinstance(v, str))
     return f"{path} line {row + 2 + breaks}"
+
+
+def breaks_in(table: Table, rows: int) -> int:
+    """Ends of lines inside the cells of the first rows."""
+    return sum(v.count("\n") for values in table.values() for v in values[:rows] if isinstance(v, str))
 
 
 def _own(columns: Table, table: Table, path: Path, asked: Asked) -> Table:
@@ -104,7 +112,8 @@ def _as_list(names: str | Sequence[str]) -> Sequence[str]:
     return [names] if isinstance(names, str) else names
 
 
-def _labels(table: Table, path: Path, asked: Asked) -> list[str]:
+def labels_in(table: Table, path: Path, asked: Asked) -> list[str]:
+    """The columns that are the labels."""
     if asked.target == "tokens":
         return []
     if asked.label is not None:
@@ -117,16 +126,16 @@ def _labels(table: Table, path: Path, asked: Asked) -> list[str]:
     return [label]
 
 
-def _inputs(table: Table, path: Path, asked: Asked, left: list[str]) -> tuple[list[str], str]:
+def inputs_in(table: Table, path: Path, asked: Asked, left: list[str], at: Place) -> tuple[list[str], str]:
     """The columns that are the inputs, and their kind: as asked for, otherwise guessed by their names."""
     for key, kind in (("image", IMAGE), ("text", TEXT), ("features", ROW)):
         names = getattr(asked, key)
         if names is not None:
             return [_present(c, key, table, path) for c in _as_list(names)], kind
-    return _guessed(table, path, asked, left)
+    return _guessed(table, path, asked, left, at)
 
 
-def _guessed(table: Table, path: Path, asked: Asked, left: list[str]) -> tuple[list[str], str]:
+def _guessed(table: Table, path: Path, asked: Asked, left: list[str], at: Place) -> tuple[list[str], str]:
     image = next((c for c in IMAGES if c in left and not _is_numeric(table[c])), None)
     if image is not None:
         return [image], IMAGE
@@ -134,7 +143,7 @@ def _guessed(table: Table, path: Path, asked: Asked, left: list[str]) -> tuple[l
     unnamed = [c for c in left if c not in (*IDS, asked.id)]
     numbers = [c for c in unnamed if _is_numeric(table[c])]
     for c in unnamed if numbers and text is None else ():
-        _refuse_strays(table, c, path)
+        _refuse_strays(table, c, at)
     if text is not None and (asked.encoded or not numbers):
         return [text], TEXT
     if not numbers:
@@ -144,7 +153,7 @@ def _guessed(table: Table, path: Path, asked: Asked, left: list[str]) -> tuple[l
     return numbers, ROW
 
 
-def _refuse_strays(table: Table, name: str, path: Path) -> None:
+def _refuse_strays(table: Table, name: str, at: Place) -> None:
     """BadInput for a column of numbers that a few words would take out of the inputs."""
     column = table[name]
     if _is_numeric(column) or _is_nested(column):
@@ -156,12 +165,10 @@ def _refuse_strays(table: Table, name: str, path: Path) -> None:
     odd = [i for i, v in enumerate(column) if i not in missing and not _is_number(v)]
     if 0 < len(odd) <= len(column) * STRAY:
         word = column[odd[0]]
-        raise BadInput(
-            f"column {name} holds {word!r}; {_at(table, path, odd[0])}; give numbers, or name the inputs with features"
-        )
+        raise BadInput(f"column {name} holds {word!r}; {at(odd[0])}; give numbers, or name the inputs with features")
 
 
-def _values(table: Table, used: list[str], kind: str, path: Path) -> Any:
+def _values(table: Table, used: list[str], kind: str, path: Path, at: Place) -> Any:
     if kind == TEXT:
         return [str(v) for v in table[used[0]]]
     if kind == IMAGE:
@@ -171,9 +178,8 @@ def _values(table: Table, used: list[str], kind: str, path: Path) -> Any:
         return _stacked(table[used[0]], f"{path}, column {used[0]}")
     for c in used:
         if not _is_numeric(table[c]):
-            at = next((i for i, v in enumerate(table[c]) if not _is_number(v)), 0)
-            where = _at(table, path, at)
-            raise BadInput(f"column {c} holds {table[c][at]!r}; {where}; give numbers, or leave it out")
+            odd = next((i for i, v in enumerate(table[c]) if not _is_number(v)), 0)
+            raise BadInput(f"column {c} holds {table[c][odd]!r}; {at(odd)}; give numbers, or leave it out")
     return _side_by_side(table, used).astype(np.float64)
 
 

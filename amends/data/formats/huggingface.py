@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from amends.data.formats.columns import raw
+from amends.data.formats.columns import Table
+from amends.data.formats.pieces import in_pieces, rows_of
 from amends.data.formats.raw import Asked, Raw, split_of
 from amends.data.formats.tables import columns_of, parquets
 from amends.errors import BadInput, first_line
@@ -41,11 +43,20 @@ def _saved(path: Path, asked: Asked) -> Raw:
             f"a saved dataset cannot be read without datasets; {path}; run: pip install 'amends[huggingface]'"
         ) from e
     try:
-        dataset: Any = load_from_disk(str(path))
-        table = columns_of(dataset.with_format("arrow")[:].to_pandas())
+        dataset: Any = load_from_disk(str(path)).with_format("arrow")
     except Exception as e:  # arrow and datasets raise errors of many kinds
         raise BadInput(f"the dataset cannot be read ({first_line(e)}); {path}; save it again") from e
-    return raw(table, path, asked, dataset.features.to_dict())
+    rows = rows_of(len(dataset), dataset.data.nbytes)
+    return in_pieces(lambda: _rows(dataset, rows, path), path, asked, dataset.features.to_dict())
+
+
+def _rows(dataset: Any, rows: int, path: Path) -> Iterator[Table]:
+    for start in range(0, len(dataset), rows):
+        try:
+            table = columns_of(dataset[start : start + rows].to_pandas())
+        except Exception as e:
+            raise BadInput(f"the dataset cannot be read ({first_line(e)}); {path}; save it again") from e
+        yield table
 
 
 def _parquets(path: Path, asked: Asked) -> Raw:

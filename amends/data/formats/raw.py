@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from amends.data.views import Rows
 from amends.errors import BadInput, nearest
 
 IMAGE, TEXT, ROW = "image", "text", "row"
@@ -31,6 +32,7 @@ class Asked:
     classes: tuple[str, ...] = ()
     target: str = "class"
     encoded: bool = False  # whether a transform or an encoder can take text
+    scaled: bool = False  # whether the model takes other numbers than those of a table
 
     def refuse(self, where: Path, *names: str) -> None:
         """BadInput for a setting that this format does not have."""
@@ -64,7 +66,7 @@ class Raw:
         """Some of them, in that order."""
         return replace(
             self,
-            inputs=self.inputs[at] if isinstance(self.inputs, np.ndarray) else [self.inputs[i] for i in at],
+            inputs=self.inputs[at] if isinstance(self.inputs, np.ndarray) else Rows(self.inputs, at),
             labels=None if self.labels is None else self.labels[at],
             columns={name: values[at] for name, values in self.columns.items()},
             call=lambda i: self.at(int(at[i])),

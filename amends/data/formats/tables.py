@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from amends.data.formats.columns import Table, raw
+from amends.data.formats.columns import Table
+from amends.data.formats.pieces import in_pieces, rows_of
 from amends.data.formats.raw import Asked, Raw, split_of
 from amends.errors import BadInput, first_line
+
+SOME = 1000  # rows of a CSV that say how long its rows are
 
 
 def csv(path: Path, asked: Asked) -> Raw:
@@ -17,18 +21,35 @@ def csv(path: Path, asked: Asked) -> Raw:
     import pandas as pd
 
     path = _file(path, asked, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
-    separator = "\t" if ".tsv" in path.suffixes else ","
-    try:
-        head = pd.read_csv(path, sep=separator, nrows=0)
+    how: dict[str, Any] = {"sep": "\t" if ".tsv" in path.suffixes else ",", "keep_default_na": False}
+    with _told(path):
+        head = pd.read_csv(path, nrows=SOME, dtype=str, **how)
         if len(head.columns) == 1 and ";" in head.columns[0]:
             raise BadInput(f"the columns are separated by semicolons; {path}; save it with commas")
-        texts: Any = {c: str for c in head.columns if c in ("id", asked.id)}
-        table = pd.read_csv(path, sep=separator, dtype=texts, keep_default_na=False, na_values=["", "nan", "NaN"])
+    how |= {"dtype": {c: str for c in head.columns if c in ("id", asked.id)}, "na_values": ["", "nan", "NaN"]}
+    size = sum(int(head[c].str.len().sum()) + len(head) for c in head.columns)
+    return in_pieces(lambda: _lines(path, rows_of(len(head), size), how), path, asked)
+
+
+def _lines(path: Path, rows: int, how: dict[str, Any]) -> Iterator[Table]:
+    import pandas as pd
+
+    with _told(path):
+        parts: Any = pd.read_csv(path, chunksize=rows, **how)
+        with parts:
+            for part in parts:
+                yield columns_of(part)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What pandas or arrow says of a file is a BadInput."""
+    try:
+        yield
     except BadInput:
         raise
     except (ValueError, OSError, EOFError) as e:  # pandas' own errors are ValueErrors
         raise BadInput(f"the table cannot be read ({first_line(e)}); {path}; save it as UTF-8 with a header") from e
-    return raw(columns_of(table), path, asked)
 
 
 def parquet(path: Path, asked: Asked) -> Raw:
@@ -37,23 +58,53 @@ def parquet(path: Path, asked: Asked) -> Raw:
 
 def parquets(paths: Sequence[Path], asked: Asked) -> Raw:
     """Files of one table, one after the other; class names are those that `datasets` records in them."""
+    rows, size, features = 0, 0, {}
+    for path in paths:
+        with _opened(path) as file:
+            about = file.metadata
+            rows += about.num_rows
+            size += sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+            features = features or _features(file.schema_arrow.metadata or {})
+    where, most = paths[0] if len(paths) == 1 else paths[0].parent, rows_of(rows, size)
+    return in_pieces(lambda: _batches(paths, where, most if most < rows else None), where, asked, features)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    parts, features = [], {}
-    for path in paths:
-        try:
-            part = pq.ParquetFile(path).read()
-        except (pa.ArrowException, OSError) as e:
-            raise BadInput(f"the table cannot be read ({first_line(e)}); {path}; write it again") from e
-        parts.append(part)
-        features = features or _features(part.schema.metadata or {})
-    where = paths[0] if len(paths) == 1 else paths[0].parent
     try:
-        table = pa.concat_tables(parts)
-    except pa.ArrowException as e:
-        raise BadInput(f"the files do not fit together ({first_line(e)}); {where}; give them the same columns") from e
-    return raw(columns_of(table.to_pandas(ignore_metadata=True)), where, asked, features)
+        with pq.ParquetFile(path) as file:
+            yield file
+    except (pa.ArrowException, OSError) as e:
+        if isinstance(e, BadInput):
+            raise
+        raise BadInput(f"the table cannot be read ({first_line(e)}); {path}; write it again") from e
+
+
+def _batches(paths: Sequence[Path], where: Path, rows: int | None) -> Iterator[Table]:
+    """All of the files as one piece, or pieces of so many rows."""
+    import pyarrow as pa
+
+    parts, schema = [], None
+    for path in paths:
+        with _opened(path) as file:
+            schema = schema or file.schema_arrow
+            if rows is None:
+                parts.append(file.read())
+                continue
+            if not file.schema_arrow.equals(schema):
+                raise BadInput(f"the files do not fit together; {where}, {path.name} first; give them the same columns")
+            for batch in file.iter_batches(rows):
+                yield columns_of(batch.to_pandas(ignore_metadata=True))
+    if rows is None:
+        try:
+            table = pa.concat_tables(parts)
+        except pa.ArrowException as e:
+            what = f"the files do not fit together ({first_line(e)})"
+            raise BadInput(f"{what}; {where}; give them the same columns") from e
+        yield columns_of(table.to_pandas(ignore_metadata=True))
 
 
 def columns_of(frame: Any) -> Table:
