@@ -24,7 +24,7 @@ from amends.data.formats.columns import Table, at_row, breaks_in, inputs_in, lab
 from amends.data.formats.raw import ROW, Asked, Raw
 from amends.errors import BadInput, DiskError
 
-PIECE = 2**28  # bytes of a table that are read at once
+PIECE = 2**26  # bytes of a table that are read at once
 Pieces = Callable[[], Iterator[Table]]  # from the first row on, each time it is called
 
 
