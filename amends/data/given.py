@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import numbers
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -128,7 +128,17 @@ def _scalar(y: Any) -> Any:
     return y.cpu().numpy() if isinstance(y, Tensor) else y
 
 
+def named_once(names: Iterable[Any], where: object) -> None:
+    """BadInput for two columns of one name: nobody could say which of them is meant."""
+    seen: set[Any] = set()
+    for name in names:
+        if name in seen:
+            raise BadInput(f"two columns are named {name!r}; {where}; rename one of them")
+        seen.add(name)
+
+
 def _columns(data: Any, names: Sequence[Any], name: str, accepts: set[str]) -> Records:
+    named_once(names, name)
     label = next((c for c in LABELS if c in names), None)
     if label is None:
         raise BadInput(f"{name} has no label column among {_list(names)}; name it one of {', '.join(LABELS)}")

@@ -8,6 +8,8 @@ import os
 import pickle
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -20,6 +22,11 @@ from tests.files import LABELS, NAMES, PIXELS, N, binary, cifar, folder, idx_byt
 def table(path, text, name="t.csv"):
     (path / name).write_text(text)
     return path / name
+
+
+def columns(path, *names):
+    pq.write_table(pa.Table.from_arrays([pa.array([1, 0])] * len(names), names), path / "t.parquet")
+    return path / "t.parquet"
 
 
 def saved(path, **arrays):
@@ -100,6 +107,9 @@ ERRORS = {
         lambda p: read(batch(p, b"a,label\n\xff\xfe\x00,1\n", "t.csv") / "t.csv"), "table cannot be read"),
     "ragged table": (lambda p: read(table(p, "a,label\n1,2\n1,2,3,4\n")), "table cannot be read"),
     "broken parquet": (lambda p: read(batch(p, b"PAR1", "t.parquet") / "t.parquet"), "table cannot be read .*write it"),
+    "a name twice": (
+        lambda p: read(table(p, "a,b,label,label\n1,2,0,1\n")), "two columns are named 'label'; .*t.csv; rename one"),
+    "a name twice in parquet": (lambda p: read(columns(p, "a", "a", "label")), "two columns are named 'a'; .*t.parquet"),
     "no label column": (lambda p: read(table(p, "a,b\n1,2\n")), "no label column among a, b; .*name it with label"),
     "wrong label column": (lambda p: read(table(p, GOOD), label="lable"), "no column 'lable' for label; .*mean label"),
     "wrong feature": (lambda p: read(table(p, GOOD), features=["a", "bb"]), "no column 'bb' for features"),

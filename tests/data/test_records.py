@@ -84,6 +84,12 @@ def test_pandas_keeps_what_is_no_input(world):
     assert examples(named, "train").y.tolist() == (y[:20] % 2).tolist()
 
 
+def test_two_columns_of_one_name_are_refused():
+    twice = pd.DataFrame([[1.0, 2.0, 0, 1]], columns=["a", "b", "label", "label"])
+    with pytest.raises(BadInput, match="two columns are named 'label'; train; rename one of them"):
+        examples(twice, "train")
+
+
 def test_hugging_face_keeps_what_is_no_input(world):
     datasets = pytest.importorskip("datasets")
     _, x, y = world

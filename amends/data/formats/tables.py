@@ -11,6 +11,7 @@ from typing import Any
 from amends.data.formats.columns import Table
 from amends.data.formats.pieces import in_pieces, rows_of
 from amends.data.formats.raw import Asked, Raw, split_of
+from amends.data.given import named_once
 from amends.errors import BadInput, first_line
 
 SOME = 1000  # rows of a CSV that say how long its rows are
@@ -24,11 +25,19 @@ def csv(path: Path, asked: Asked) -> Raw:
     how: dict[str, Any] = {"sep": "\t" if ".tsv" in path.suffixes else ",", "keep_default_na": False}
     with _told(path):
         head = pd.read_csv(path, nrows=SOME, dtype=str, **how)
+        named_once((name for name in _names(path, how) if name), path)
         if len(head.columns) == 1 and ";" in head.columns[0]:
             raise BadInput(f"the columns are separated by semicolons; {path}; save it with commas")
     how |= {"dtype": {c: str for c in head.columns if c in ("id", asked.id)}, "na_values": ["", "nan", "NaN"]}
     size = sum(int(head[c].str.len().sum()) + len(head) for c in head.columns)
     return in_pieces(lambda: _lines(path, rows_of(len(head), size), how), path, asked)
+
+
+def _names(path: Path, how: dict[str, Any]) -> Sequence[str]:
+    """As they stand in the first line; pandas would number those that are there twice."""
+    import pandas as pd
+
+    return pd.read_csv(path, header=None, nrows=1, dtype=str, **how).iloc[0].tolist()
 
 
 def _lines(path: Path, rows: int, how: dict[str, Any]) -> Iterator[Table]:
@@ -62,6 +71,7 @@ def parquets(paths: Sequence[Path], asked: Asked) -> Raw:
     for path in paths:
         with _opened(path) as file:
             about = file.metadata
+            named_once(file.schema_arrow.names, path)
             rows += about.num_rows
             size += sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
             features = features or _features(file.schema_arrow.metadata or {})
