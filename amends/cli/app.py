@@ -59,6 +59,7 @@ EXIT = (
 )  # fmt: skip
 
 
+NAMES = (errno.ENAMETOOLONG, errno.ELOOP)  # of what a user wrote, not of the disk
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
 
@@ -158,6 +159,9 @@ def _unforeseen(e: Exception, args: list[str]) -> int:
     if is_disk(e):
         _say(f"{first_line(e)}; {command}; check the disk, its permissions and the limit of open files")
         return 5
+    if isinstance(e, OSError) and e.errno in NAMES:
+        _say(f"{e.strerror}; {e.filename}; give another path")
+        return 2
     _say(f"{type(e).__name__}: {' '.join(str(e).split())}; a bug of amends; run again with --debug and report it")
     return code_of(e)
 
@@ -204,5 +208,8 @@ def _say(text: str, kind: str = "error") -> None:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
+    for name in ("stdout", "stderr"):  # closed by whoever started it: then what is said goes nowhere
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     args = sys.argv[1:]
     sys.exit(run_as_one(args, run) if is_one_of_many() else run(args))

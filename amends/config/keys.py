@@ -24,13 +24,15 @@ class Key:
     choices: tuple[str, ...] = ()
     default: Any = None
     path: bool = False  # a file or folder, relative to the config
+    items: type | None = None  # what a list holds, where all that it holds is of one kind
 
     @property
     def kind(self) -> str:
         """What it may hold, in words, for an error."""
         if self.choices:
             return f"one of {', '.join(self.choices)}" + (", or a number" if float in self.kinds else "")
-        names = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list",
+        of = {None: "", str: " of texts", int: " of whole numbers", float: " of numbers"}[self.items]
+        names = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: f"a list{of}",
                  dict: "a table"}  # fmt: skip
         return " or ".join(dict.fromkeys(names[k] for k in self.kinds))
 
@@ -45,19 +47,19 @@ MODEL = {
 }
 SHARED = {
     "format": Key("file format; guessed from the path when left out", choices=FORMATS),
-    "label": Key("column or key of the labels; a list of columns for several labels", (str, list)),
+    "label": Key("column or key of the labels; a list of columns for several labels", (str, list), items=str),
     "image": Key("column of image paths, or key of the images"),
     "text": Key("column of the texts"),
     "messages": Key("column of messages, each a role and its content"),
     "prompt": Key("column of the prompts"),
     "response": Key("column of the responses to them"),
-    "features": Key("columns of numbers that the model takes", (list,)),
+    "features": Key("columns of numbers that the model takes", (list,), items=str),
     "id": Key("column of ids, by which you find examples again"),
     "classes": Key("names of the classes, in the model's order", (list,)),
-    "size": Key("height and width to resize images to", (list,)),
+    "size": Key("height and width to resize images to", (list,), items=int),
     "gray": Key("read images in gray, with one channel", (bool,)),
-    "mean": Key("subtracted from pixels or features", (float, list)),
-    "std": Key("what pixels or features are then divided by", (float, list)),
+    "mean": Key("subtracted from pixels or features", (float, list), items=float),
+    "std": Key("what pixels or features are then divided by", (float, list), items=float),
     "transform": Key("package.module:function that turns one raw input into what the model takes; must not be random"),
     "augment": Key("package.module:function like transform, but random; used for fine-tuning only"),
     "target": Key("what the model predicts", choices=TARGETS, default="class"),
@@ -74,13 +76,13 @@ KEEP = {
 }
 FAILURES = {
     "ids": Key("CSV file with a column id or index: these examples of [evaluation] are the failures", path=True),
-    "indices": Key("positions of the failures in [evaluation], counted from 0", (list,)),
+    "indices": Key("positions of the failures in [evaluation], counted from 0", (list,), items=int),
     **SET,
 }
 LIKELIHOOD = {
     "kind": Key("what the outputs mean", choices=LIKELIHOODS, default="categorical"),
     "function": Key("package.module:function of (outputs, targets) that returns one log-likelihood per example"),
-    "class_weights": Key("one weight per class, as in training", (list,)),
+    "class_weights": Key("one weight per class, as in training", (list,), items=float),
     "label_smoothing": Key("as in training", (float,)),
     "sigma": Key("gaussian: standard deviation of the noise", (float,)),
     "bound": Key("gaussian: a prediction further off than this is a failure; 2 sigma when left out", (float,)),
@@ -103,7 +105,7 @@ REPAIR = {
     "fraction": Key("remove this share of train", (float,)),
     "holdout": Key("share of the failures that is held out to judge the repair", (float,), default=0.5),
     "group_by": Key("how failures are grouped: clusters, or one of their columns; (true, predicted) when left out"),
-    "group": Key("repair this group alone, or several, in the order given", (str, list)),
+    "group": Key("repair this group alone, or several, in the order given", (str, list), items=str),
     "floor": Key("how far accuracy on remaining may fall at most; no limit when left out", (float,)),
     "broken_costs": Key("how many fixed examples a broken one costs; 1 is overall accuracy", (float,), default=1.0),
     "anyway": Key("go on where model and data do not seem to belong together", (bool,), default=False),

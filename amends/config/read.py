@@ -112,12 +112,18 @@ def _check(known: Mapping[str, Key], key: str, value: Any, where: str) -> None:
     if key not in known:
         raise BadInput(f"unknown key {key}; {where}; {nearest(key, known)}")
     rule = known[key]
-    kinds = (*rule.kinds, int) if float in rule.kinds else rule.kinds
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+    held = value if isinstance(value, list) and rule.items else ()
+    if not _is_one_of(value, rule.kinds) or not all(_is_one_of(one, (rule.items or object,)) for one in held):
         raise BadInput(f"{key} is {value!r}, expected {rule.kind}; {where}; change it")
     if rule.choices and isinstance(value, str) and value not in rule.choices:
         also = ("a number",) if float in rule.kinds else ()
         raise BadInput(f"{key} is {value!r}; {where}; {nearest(value, (*rule.choices, *also))}")
+
+
+def _is_one_of(value: Any, kinds: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in kinds
+    return isinstance(value, (*kinds, int) if float in kinds else kinds)
 
 
 def _whole(config: Config) -> None:

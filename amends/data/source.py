@@ -35,10 +35,14 @@ class Normal:
             return None
         if encode is not None or raw.kind == TEXT:
             raise BadInput(f"mean and std cannot be used with an encoder or with text; {raw.where}; leave them out")
-        pair = [torch.as_tensor(v, dtype=torch.get_default_dtype()).reshape(-1)
-                for v in (0.0 if mean is None else mean, 1.0 if std is None else std)]  # fmt: skip
+        told = BadInput(f"mean is {mean} and std is {std}; {raw.where}; give numbers, and a std above 0")
+        try:
+            pair = [torch.as_tensor(v, dtype=torch.get_default_dtype()).reshape(-1)
+                    for v in (0.0 if mean is None else mean, 1.0 if std is None else std)]  # fmt: skip
+        except (TypeError, ValueError, RuntimeError):
+            raise told from None
         if not bool((pair[1] > 0).all()) or not all(bool(p.isfinite().all()) for p in pair):
-            raise BadInput(f"mean is {mean} and std is {std}; {raw.where}; give numbers, and a std above 0")
+            raise told
         return cls(*pair)
 
     def __call__(self, x: Tensor, where: str) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from amends.errors import BadInput
+from amends.errors import BadInput, first_line
 from amends.likelihoods.categorical import Categorical
 
 
@@ -113,7 +113,11 @@ class Custom:
 
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         self.like.check(outputs, targets, name)
-        values = self.log_prob(outputs, targets[: len(outputs)].to(outputs.device))
+        try:
+            values = self.log_prob(outputs, targets[: len(outputs)].to(outputs.device))
+        except Exception as e:
+            todo = "it is called with (outputs, targets)"
+            raise BadInput(f"the likelihood raised {type(e).__name__} ({first_line(e)}); {name}; {todo}") from e
         if not isinstance(values, Tensor) or values.shape != (len(outputs),):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise BadInput(

@@ -170,6 +170,12 @@ CASES = {
     "a transform that is not there": (more('[data]\ntransform = "my_model:crop"\n'), REPAIR, 2, "crop"),
     "a likelihood that does not fit": (more('[likelihood]\nkind = "gaussian"\n'), REPAIR, 2, "expected [batch, dims]"),
     "sigma for classes": (more("[likelihood]\nsigma = 2.0\n"), REPAIR, 2, "sigma does not go with categorical"),
+    "a list of other things": (more('[data]\nmean = ["a", "b"]\n'), REPAIR, 2, "expected a number or a list of num"),
+    "groups that are numbers": (more("group = [-1, 7]\n"), REPAIR, 2, "expected text or a list of texts"),
+    "two arrays of labels": (more('[data]\nlabel = ["y", "x"]\n'), REPAIR, 2, "label is ['y', 'x']; train.npz; name"),
+    "a likelihood that takes something else": (
+        more('[likelihood]\nfunction = "json:loads"\n'), REPAIR, 2, "the likelihood raised TypeError"),
+    "too few class weights": (more("[likelihood]\nclass_weights = [1.0]\n"), REPAIR, 2, "the likelihood raised R"),
     "a keep set without a path": (more("[keep.night]\nlabel = 'y'\n"), REPAIR, 2, "keep.night"),
     "a floor below nothing": (nothing, [*REPAIR, "--floor", "-0.5"], 2, "floor is -0.5"),
     "a keep set of another shape": (
@@ -180,6 +186,8 @@ CASES = {
         lambda f: (f / "runs").mkdir() or (f / "runs/mine").write_text("x"), [*REPAIR, "-o", "runs"], 3, "not a run",
     ),
     "a file for a run folder": (write("taken", "x"), [*REPAIR, "-o", "taken"], 2, "taken"),
+    "a run of too long a name": (nothing, ["treat", "a" * 300], 2, "File name too long; aaa"),
+    "weights of too long a name": (line("model.safetensors", "a" * 300), REPAIR, 2, "File name too long; aaa"),
     "a run that is not there": (nothing, ["treat", "runs/none"], 2, "no such run folder; runs/none"),
     "a folder that is no run": (nothing, ["report", "."], 3, "run.toml is missing"),
     "a damaged run": (write("run.toml", "state = ["), ["runs", "show", "."], 3, "damaged"),

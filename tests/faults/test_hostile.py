@@ -160,6 +160,16 @@ def test_a_closed_pipe_is_141(here):
         assert p.wait(60) == 141
 
 
+@pytest.mark.parametrize("closed", ["1", "2", "12"])
+def test_a_closed_output_is_no_bug_of_ours(closed):
+    """As by a shell's >&- or a service without either."""
+    close = "import os, sys\nfor n in map(int, sys.argv[1]): os.close(n)\nos.execv(sys.argv[2], sys.argv[2:])"
+    command = [sys.executable, "-m", "amends", "runs", "ls", "/"]
+    done = subprocess.run([sys.executable, "-c", close, closed, *command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize("error", [MemoryError("no"), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
 def test_out_of_memory_is_no_bug_of_ours(error, monkeypatch, capsys):
     def fail(*_, **__):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def npz(path: Path, asked: Asked) -> Raw:
     arrays = _arrays(path)
     end = "" if asked.split is None else f"_{asked.split}"
     inputs = _key(asked.image or asked.text or asked.features, INPUTS, end, arrays, path, "inputs")
-    label = asked.label if isinstance(asked.label, str | None) else asked.label[0]
+    named = asked.label
+    label = named[0] if isinstance(named, Sequence) and not isinstance(named, str) and len(named) == 1 else named
     labels = None if asked.target == "tokens" else arrays[_key(label, ("y", "Y", *LABELS), end, arrays, path, "label")]
     x = arrays[inputs]
     if labels is not None and len(labels) != len(x):
@@ -69,8 +71,12 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         raise BadInput(f"the arrays cannot be read ({first_line(e)}); {path}; save numbers with numpy.savez") from e
 
 
-def _key(given: str | None, usual: tuple[str, ...], end: str, arrays: dict, path: Path, what: str) -> str:
+def _key(
+    given: str | Sequence[str] | None, usual: tuple[str, ...], end: str, arrays: dict, path: Path, what: str
+) -> str:
     if given is not None:
+        if not isinstance(given, str):
+            raise BadInput(f"{what} is {given!r}; {path}; name one array")
         key = next((k for k in (given + end, given) if k in arrays), None)
         if key is None:
             raise BadInput(f"there is no array {given!r}; {path}; {nearest(given, arrays)}")
