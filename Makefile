@@ -13,7 +13,7 @@ test: .venv/dev.installed chromium
 	$(BIN)/pyright
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Kills, damage, failing disks, little memory, two writers, signals, fuzz and broken setups, many times each; some hours.
+# Kills, damage, failing disks, little memory, two writers, signals, fuzz and broken setups, many times each, on all cores.
 faults: .venv/dev.installed
 	$(BIN)/python -m tests.faults.full
 

@@ -109,7 +109,7 @@ ERRORS = {
     "broken parquet": (lambda p: read(batch(p, b"PAR1", "t.parquet") / "t.parquet"), "table cannot be read .*write it"),
     "a name twice": (
         lambda p: read(table(p, "a,b,label,label\n1,2,0,1\n")), "two columns are named 'label'; .*t.csv; rename one"),
-    "a name twice in parquet": (lambda p: read(columns(p, "a", "a", "label")), "two columns are named 'a'; .*t.parquet"),
+    "a name twice in parquet": (lambda p: read(columns(p, "a", "a", "label")), "two columns are named .a.; .*parquet"),
     "no label column": (lambda p: read(table(p, "a,b\n1,2\n")), "no label column among a, b; .*name it with label"),
     "wrong label column": (lambda p: read(table(p, GOOD), label="lable"), "no column 'lable' for label; .*mean label"),
     "wrong feature": (lambda p: read(table(p, GOOD), features=["a", "bb"]), "no column 'bb' for features"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,9 @@ class Trial(NamedTuple):
     wrong: str
 
 
+Case = Callable[[], Trial]  # not tried yet
+
+
 def of(command: str) -> Work:
     return lambda: amends(*COMMANDS[command])
 
@@ -47,16 +51,29 @@ def begin(folder: Path) -> None:
     shutil.copytree(folder / "runs", folder / "kept")
 
 
-def trials(folder: Path, command: str, picked: Callable[[list[Site]], Sequence[tuple[int, int]]]) -> Iterator[Trial]:
+def tried(folder: Path, command: str, fault: str, how: Callable[[], Ended]) -> Trial:
+    anew(folder)
+    ended = how()
+    return Trial(command, fault, ended.code, wrong(ended, folder))
+
+
+def cases(folder: Path) -> Iterator[Case]:
+    """Of every command: each error at each call, each file too large, few open files."""
+    for command in COMMANDS:
+        yield from trials(folder, command, every)
+        yield from full_disks(folder, command)
+        yield from few_files(folder, command)
+
+
+def trials(folder: Path, command: str, picked: Callable[[list[Site]], Sequence[tuple[int, int]]]) -> Iterator[Case]:
     """One for each number of a call and each error that is `picked` for it."""
     runs = folder / "runs"
+    anew(folder)
     found = sites(of(command), runs)
     for number, code in picked(found):
-        anew(folder)
-        ended = failing_at(number, code, of(command), runs)
         site = found[number]
         fault = f"{errno.errorcode[code]} at {site.call} of {site.path}, {site.line}"
-        yield Trial(command, fault, ended.code, wrong(ended, folder))
+        yield partial(tried, folder, command, fault, partial(failing_at, number, code, of(command), runs))
 
 
 def every(found: list[Site]) -> list[tuple[int, int]]:
@@ -65,25 +82,22 @@ def every(found: list[Site]) -> list[tuple[int, int]]:
     return [(number, code) for number in sorted(first.values()) for code in ERRORS]
 
 
-def full_disks(folder: Path, command: str) -> Iterator[Trial]:
+def full_disks(folder: Path, command: str) -> Iterator[Case]:
     """No file may become as large as one of those that the command writes, one after the other."""
     anew(folder)
     assert writing_at_most(2**40, of(command)).code == 0
     before = contents(folder / "kept")
     made = contents(folder / "runs")
-    sizes = {len(data) for name, data in made.items() if before.get(name) != data}
-    for size in sorted(sizes):
-        anew(folder)
-        ended = writing_at_most(max(0, size - 1), of(command))
-        yield Trial(command, f"files of {size - 1:,} bytes at most", ended.code, wrong(ended, folder))
+    for size in sorted({len(data) for name, data in made.items() if before.get(name) != data}):
+        fault = f"files of {size - 1:,} bytes at most"
+        yield partial(tried, folder, command, fault, partial(writing_at_most, max(0, size - 1), of(command)))
 
 
-def few_files(folder: Path, command: str, most: int = 12) -> Iterator[Trial]:
+def few_files(folder: Path, command: str, most: int = 12) -> Iterator[Case]:
     """So many files can be open at once, beside what Python has open."""
     for more in range(1, most + 1):
-        anew(folder)
-        ended = opening_at_most(more, of(command))
-        yield Trial(command, f"{more} more open files", ended.code, wrong(ended, folder))
+        fault = f"{more} more open files"
+        yield partial(tried, folder, command, fault, partial(opening_at_most, more, of(command)))
 
 
 def anew(folder: Path) -> None:

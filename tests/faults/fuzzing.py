@@ -4,52 +4,66 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import io
 import random
 import re
+import resource
+import shutil
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import tomli_w
 import torch
 from safetensors.torch import load_file
 
 from amends.cli.app import run
+from amends.config.keys import TABLES
+from tests.faults.parts import Outcome, Part
+from tests.projects import digits_project, texts_project
 
 WORDS = ("", "0", "-1", "1e400", "nan", "true", "[]", "{}", '"', "'", "=", "\\", "\x00", "é", "../..", "/dev/null",
-         "[x",          "a" * 300, "9" * 30, '"""', "#", "train", "evaluation.npz")  # fmt: skip
+         "[x", "a" * 300, "9" * 30, '"""', "#", "train", "evaluation.npz")  # fmt: skip
 FLAGS = ("--top", "--seed", "--method", "--treat", "--group", "--batch-size", "--device", "--budget", "--floor", "-o",
-         "--require", "--json", "--holdout", "--nonsense", "check", "repair", "-q")  # fmt: skip
+         "--require", "--json", "--holdout", "--nonsense", "check", "repair", "-q", "--to", "csv", "model.safetensors",
+         "--port", "--shard", "1/2", "--trust", "--approved")  # fmt: skip
+VERBS = ("check", "identify", "repair", "treat", "curve", "report", "export", "patch", "apply", "revert", "judge",
+         "verify", "merge", "runs", "nothing")  # fmt: skip
+VALUES: tuple[Any, ...] = (
+    0, -1, 1, 7, 10**30, 0.5, -0.5, 1e308, float("inf"), float("nan"), True, False, "", "x", "é\n", "a" * 300, "../..",
+    "/dev/null", "evaluation.npz", "amends.toml", "cuda:9", "json:loads", "my_model:build", "npz", "loss", "ewc",
+    "holdout>=2", [], [0], [-1, 10**9], ["a", "a"], [[1]], [0.5, "x"], {}, {"a": 1}, {"epochs": -1}, {"width": 3},
+)  # fmt: skip
+ENDS = (0, 1, 2, 3, 6)  # done; not what --require asks for; bad input, a damaged run, numbers that are none
+LONGEST, LARGEST = 10, 2 * 2**20  # seconds of a command; kilobytes that its process may have held
 
 
-@dataclass
-class Tally:
-    """How many were tried, and in how many distinct ways they ended; what should never happen is `wrong`. Weights
-    that are sound in form and absurd in size are exit code 6."""
-
-    tried: int = 0
-    ways: set[str] = field(default_factory=set)
-    wrong: list[str] = field(default_factory=list)
-
-    def told(self, args: list[str], valid: Callable[[], bool]) -> None:
-        out, err, start = io.StringIO(), io.StringIO(), time.monotonic()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = run(args)
-        took, lines = time.monotonic() - start, err.getvalue().splitlines()
-        errors = [line for line in lines if line.startswith("error: ")]
-        self.tried += 1
-        self.ways.add(re.sub(r"\d+|'[^']*'|\"[^\"]*\"|/\S+", "#", f"{code} {errors[-1] if errors else ''}")[:120])
-        if took > 10 or "Traceback" in err.getvalue() or code not in (0, 2, 3, 6):
-            self.wrong.append(f"exit {code} after {took:.1f} s: {args} {lines[-1:]}")
-        elif code and len(errors) != 1:
-            self.wrong.append(f"exit {code} with {len(errors)} lines of errors: {args}")
-        elif not code and not valid():
-            self.wrong.append(f"exit 0 for what another reader refuses: {args}")
+def told(number: int, args: list[str], made: bytes, valid: Callable[[], bool]) -> Outcome:
+    """How the command ends; `made` is what was damaged. Weights that are sound in form and absurd in size are exit
+    code 6."""
+    out, err, start = io.StringIO(), io.StringIO(), time.monotonic()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(args)
+    took, lines = time.monotonic() - start, err.getvalue().splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    way = re.sub(r"\d+|'[^']*'|\"[^\"]*\"|/\S+", "#", f"{code} {errors[-1] if errors else ''}")[:120]
+    wrong = ""
+    if took > LONGEST or "Traceback" in err.getvalue() or code not in ENDS:
+        wrong = f"exit {code} after {took:.1f} s: {args} {lines[-1:]}"
+    elif code and len(errors) != 1:
+        wrong = f"exit {code} with {len(errors)} lines of errors: {args}"
+    elif not code and not valid():
+        wrong = f"exit 0 for what another reader refuses: {args}"
+    elif resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > LARGEST:
+        wrong = f"more than {LARGEST / 2**20:.0f} GB of memory: {args}"
+    return Outcome(number, way, wrong, hashlib.sha256(made + "\0".join(args).encode()).hexdigest())
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
@@ -71,16 +85,49 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     return bytes(made)
 
 
-def configs(count: int, seed: int = 0) -> Tally:
-    """Of the amends.toml in this folder; every third time with a mutated command line as well."""
-    rng, tally, whole = random.Random(seed), Tally(), Path("amends.toml").read_bytes()
-    for i in range(count):
-        Path("fuzzed.toml").write_bytes(damaged(whole, rng) if i % 3 else whole)
-        more = (
-            [rng.choice((*FLAGS, *WORDS)).replace("\x00", "") for _ in range(rng.randrange(1, 4))] if i % 3 == 0 else []
-        )
-        tally.told(["check", "fuzzed.toml", "-q", *more], lambda: _reads(Path("fuzzed.toml"), _toml))
-    return tally
+def configs(part: Part) -> Iterator[Outcome]:
+    """Of a project with arrays and of one with a table: keys with odd values, bytes of a config, command lines."""
+    wholes = {made: made(_folder(made.__name__)).read_bytes() for made in (digits_project, texts_project)}
+    for number, (made, whole) in part.mine(islice(cycle(wholes.items()), part.count)):
+        with contextlib.chdir(made.__name__):
+            yield _config(number, whole, random.Random(number))
+
+
+def _folder(name: str) -> Path:
+    Path(name).mkdir()
+    return Path(name)
+
+
+def _config(number: int, whole: bytes, rng: random.Random) -> Outcome:
+    made, args = damaged(whole, rng), ["check", "fuzzed.toml", "-q"]
+    match rng.randrange(4):
+        case 0:
+            made, args = whole, _command_line(rng)
+        case 1 | 2:
+            made = _with_odd_values(whole, rng)
+    Path("fuzzed.toml").write_bytes(made)
+    before = set(Path().iterdir())
+    ended = told(number, args, made, lambda: _reads(Path("fuzzed.toml"), _toml))
+    for path in set(Path().iterdir()) - before:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return ended
+
+
+def _command_line(rng: random.Random) -> list[str]:
+    words = [rng.choice((*FLAGS, *WORDS)).replace("\x00", "") for _ in range(rng.randrange(1, 6))]
+    return [rng.choice(VERBS), *(["fuzzed.toml"] if rng.random() < 0.5 else []), "-q", *words]
+
+
+def _with_odd_values(config: bytes, rng: random.Random) -> bytes:
+    """One to three keys that amends knows, with values that few of them can hold."""
+    tables = tomllib.loads(config.decode())
+    for _ in range(rng.randrange(1, 4)):
+        name = rng.choice(list(TABLES))
+        table = tables.setdefault(name, {})
+        if name == "keep" or rng.random() < 0.05:
+            table = table.setdefault("more", {})
+        table[rng.choice([*TABLES[name], "nonsense"])] = rng.choice(VALUES)
+    return tomli_w.dumps(tables).encode()
 
 
 def _toml(path: Path) -> None:
@@ -128,15 +175,16 @@ def kinds() -> Iterator[tuple[str, str]]:
         yield name, text.replace(old, f"fuzzed{Path(name).suffix}")
 
 
-def files(count: int, seed: int = 0) -> Tally:
-    """So many of each kind."""
-    rng, tally = random.Random(seed), Tally()
-    for name, text in kinds():
-        whole, path = Path(name).read_bytes(), Path(f"fuzzed{Path(name).suffix}")
+def files(part: Part) -> Iterator[Outcome]:
+    """Damaged ones of each kind in turn."""
+    digits_project(Path.cwd())
+    every = list(kinds())
+    for number, (name, text) in part.mine(islice(cycle(every), part.count)):
+        path = Path(f"fuzzed{Path(name).suffix}")
         Path("fuzzed.toml").write_text(text)
-        for _ in range(count):
-            path.write_bytes(damaged(whole, rng))
-            tally.told(
-                ["check", "fuzzed.toml", "-q", "--anyway"], lambda path=path, name=name: _reads(path, READERS[name])
-            )
-    return tally
+        made = damaged(Path(name).read_bytes(), random.Random(number))
+        path.write_bytes(made)
+        yield told(
+            number, ["check", "fuzzed.toml", "-q", "--anyway"], made,
+            lambda path=path, name=name: _reads(path, READERS[name]),
+        )  # fmt: skip

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from tests.faults import fuzzing
+from tests.faults.parts import Part
 
 
-@pytest.fixture
-def _inside(project, tmp_path, monkeypatch):
-    monkeypatch.chdir(shutil.copytree(project, tmp_path / "project"))
-
-
-@pytest.mark.usefixtures("_inside")
-def test_damaged_configs_and_command_lines():
+@pytest.mark.parametrize("work", [fuzzing.configs, fuzzing.files])
+def test_random_damage(work, tmp_path, monkeypatch):
     """The first of `make faults`."""
-    tally = fuzzing.configs(60)
-    assert tally.wrong == []
-    assert len(tally.ways) > 10
-
-
-@pytest.mark.usefixtures("_inside")
-def test_damaged_files():
-    tally = fuzzing.files(12)
-    assert tally.wrong == []
-    assert tally.tried == 60
-    assert len(tally.ways) > 10
+    monkeypatch.chdir(tmp_path)
+    ended = list(work(Part(0, 1, 60)))
+    assert [outcome for outcome in ended if outcome.wrong] == []
+    assert len({outcome.key for outcome in ended}) == 60
+    assert len({outcome.way for outcome in ended}) > 10
