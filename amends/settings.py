@@ -21,7 +21,7 @@ class Edits:
     members: tuple[str, ...] = ("grad_dot", "linear", "functional", "learned loss")
     without_right: tuple[str, ...] = ("grad_dot", "linear", "kfac_ewc")  # the members where no right example is given
     steps: int = 60  # of L-BFGS, where weights are held
-    steps_held: int = 20  # where predictions are held: many weights give the same ones, so more steps gain little
+    steps_held: int = 10  # where predictions are held: many weights give the same ones, so more steps gain little
     strength: float = 0.05  # of holding predictions
     damping: float = 10.0  # of linear influence, relative to the mean of the curvature
     curved: int = 500  # examples of D that curvature is measured on
@@ -63,6 +63,8 @@ class Training:
 class Teaching(Training):
     """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
 
+    rate: float = 4e-3
+    epochs: float = 3.0
     weight: float = 4.0  # of a known label; an example of D has 1. With fewer than `epochs` passes it is as much larger
 
 
@@ -119,7 +121,8 @@ class Curve:
     shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)  # of D, where that number is not known
     patience: int = 2  # sizes in a row that are no better before larger ones are given up
     short: float = 0.5  # how long the fits are that only choose, as a share of those that judge
-    refits: int = 2  # of what judges: the repair and its controls
+    refits: int = 2  # of what judges: the repair and its controls, where one fit of each leaves doubt
+    sure: float = 0.001  # p up to which it leaves none
     refits_of_all: bool = False  # whether every size is fitted as often, with a random control of its own
 
 
@@ -152,8 +155,9 @@ class Settings:
     def for_large(self) -> Settings:
         edits = self.identifying.edits
         edits = replace(edits, steps=edits.steps // 2, steps_held=min(edits.steps_held, Edits.steps_held))
+        teaching = replace(self.identifying.teaching, rate=1e-4, epochs=5.0)
         return Settings(
-            replace(self.identifying, edits=edits, teaching=replace(self.identifying.teaching, rate=1e-4)),
+            replace(self.identifying, edits=edits, teaching=teaching),
             replace(self.forgetting, rate=1e-3, rates=(1e-4, 3e-5)),
             replace(self.curve, refits=1, refits_of_all=False),
             self.learning,

@@ -3,9 +3,9 @@ what judges."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -43,7 +43,8 @@ KEPT = 0.01  # what a set to keep may lose, where the user does not say
 class Choice:
     """What was chosen: the points of the curve, which of them is the repair, and which pairs of (with the
     causes gone, a control) must differ for it to be one. Where the failures were learned from and nobody
-    said so, `forgetting` is the same without that, should what judges say that it was in vain."""
+    said so, `forgetting` is the same without that, should what judges say that it was in vain. `again` makes the same
+    choice with more fits of what is compared, given its points as judged; None where there are none to be made."""
 
     points: list[CurvePoint]
     limits: Limits
@@ -52,6 +53,7 @@ class Choice:
     final: int | None = None
     against: tuple[tuple[int, int], ...] = ()
     forgetting: Choice | None = None
+    again: Callable[[list[CurvePoint]], Choice] | None = None
 
     @property
     def controls(self) -> set[int]:
@@ -101,6 +103,11 @@ class Chooser:
             plain, (best, known) = replace(self, alternatives=()), self._best(asked)
             made = replace(plain, method=best, known=known)(asked)
             return made if best is self.method or made.final is not None else plain(asked)
+        made = self._chosen(asked)
+        more = made.final is not None and self._fits > len(made.points[made.final].fits)
+        return replace(made, again=partial(self._again, made)) if more else made
+
+    def _chosen(self, asked: int | None) -> Choice:
         points, chosen, rule = self._sizes(asked)
         tried = any(p.by == CAUSES for p in points)
         if chosen is None:
@@ -111,8 +118,7 @@ class Chooser:
         if self.learning is False or not alike(self.influence.train, self.influence.failures):
             return made
         self.progress.say("learning from the failures as well")
-        learner = self._curve(self.method._replace(learn=True), taught=self._taught(self.influence.failures))
-        learned = learner.at(LEARNED, self.order[: chosen.removed])
+        learned = self._learner.at(LEARNED, self.order[: chosen.removed])
         if not self.learning and not rule.safe(learned):
             return made
         points.append(learned)
@@ -121,12 +127,31 @@ class Chooser:
             return replace(made, final=final)
         return replace(made, final=final, against=(*made.against, (final, at)), forgetting=made)
 
+    def _again(self, choice: Choice, points: list[CurvePoint]) -> Choice:
+        """The same choice, with as many fits of what is compared as the settings have."""
+        self.progress.say("fitting once more what judges")
+        points, compared = list(points), {at for pair in choice.against for at in pair}
+        for at in sorted(compared):
+            curve = replace(self._learner if points[at].by == LEARNED else self._curve(self.method), refits=self._fits)
+            points[at] = curve.more(points[at])
+        forgetting = choice.forgetting and replace(choice.forgetting, points=points)
+        return replace(choice, points=points, forgetting=forgetting, again=None)
+
+    @cached_property
+    def _fits(self) -> int:
+        """Of what is compared, at most: one where a treatment has no random numbers."""
+        return self.settings.curve.refits if again(self.method, 1) is not self.method else 1
+
+    @cached_property
+    def _learner(self) -> Curve:
+        return self._curve(self.method._replace(learn=True), taught=self._taught(self.influence.failures))
+
     def _sizes(self, asked: int | None) -> tuple[list[CurvePoint], CurvePoint | None, Rule]:
         """Points of the curve: nothing removed, sizes tried with short fits, and whole fits of what judges: the size
         that was chosen, the same number at random, and nothing."""
         settings, say = self.settings.curve, self.progress.say
         whole, as_long = self._curve(self.method), self.short is self.method
-        short = replace(self._curve(self.short), known=self.known, refits=whole.refits if settings.refits_of_all else 1)
+        short = replace(self._curve(self.short), known=self.known)
         say("control: nothing removed")
         points = [short.nothing()]
         rule, counts = self._rule(points[0]), self._counts(asked)
@@ -138,14 +163,12 @@ class Chooser:
             chosen = short.at(CAUSES, self.order[:asked])
             points.append(chosen)
         one = chosen or points[-1]
-        if not (as_long and short.refits == whole.refits):
+        if not as_long:
             say("fitting what was chosen, and its controls")
-            again = {
-                id(p): whole.at(p.by, self.order[: p.removed], p.fits if as_long else ()) for p in (points[0], one)
-            }
-            points = [again.get(id(p), p) for p in points]
-            chosen = None if chosen is None else again[id(chosen)]
-            rule, one = self._rule(points[0]), again.get(id(one), one)
+            longer = {id(p): whole.at(p.by, self.order[: p.removed]) for p in (points[0], one)}
+            points = [longer.get(id(p), p) for p in points]
+            chosen = None if chosen is None else longer[id(chosen)]
+            rule, one = self._rule(points[0]), longer.get(id(one), one)
         say("control: as many removed at random")
         points += [whole.random(p.removed) for p in points[1:] if p is one or settings.refits_of_all]
         return points, chosen, rule
@@ -224,7 +247,7 @@ class Chooser:
 
     def _curve(self, method: Method, taught: Factor | None = None) -> Curve:
         query = self.influence.failures
-        refits = self.settings.curve.refits if again(method, 1) is not method else 1
+        refits = self._fits if self.settings.curve.refits_of_all else 1
 
         def treat(causes: np.ndarray, number: int) -> Params:
             return self._treated(causes, again(method, number), query if taught is None else taught)

@@ -101,11 +101,16 @@ class Curve:
     seed: int = 0
     known: Mapping[int, Fit] = field(default_factory=dict)  # first fits made already, by how many of the order are gone
 
-    def at(self, by: str, causes: np.ndarray, fits: Sequence[Fit] = ()) -> CurvePoint:
-        """As many fits as there should be, with those that were made already."""
-        if not fits and len(causes) in self.known:
-            fits = [self.known[len(causes)]]
-        return CurvePoint(by, len(causes), (*fits, *self._fits([causes] * (self.refits - len(fits)), len(fits))))
+    def at(self, by: str, causes: np.ndarray) -> CurvePoint:
+        """As many fits as there should be."""
+        known = tuple(self.known[k] for k in (len(causes),) if k in self.known)
+        return CurvePoint(by, len(causes), (*known, *self._fits([causes] * (self.refits - len(known)), len(known))))
+
+    def more(self, point: CurvePoint) -> CurvePoint:
+        """With the fits it lacks."""
+        made, size = len(point.fits), point.removed
+        several = self._drawn(size) if point.by == RANDOM else [self.order[:size]] * self.refits
+        return replace(point, fits=(*point.fits, *self._fits(several[made:], made)))
 
     def _fits(self, several: Sequence[np.ndarray], first: int = 0) -> list[Fit]:
         """One fit for each, counted from `first`; several processes share them."""
@@ -138,9 +143,11 @@ class Curve:
 
     def random(self, size: int) -> CurvePoint:
         """The same number, drawn without looking, another draw for each fit: what removing anything would do."""
+        return CurvePoint(RANDOM, size, tuple(self._fits(self._drawn(size))))
+
+    def _drawn(self, size: int) -> list[np.ndarray]:
         rng = np.random.default_rng([self.seed, 77, size])
-        drawn = [rng.permutation(np.sort(self.order))[:size] for _ in range(self.refits)]
-        return CurvePoint(RANDOM, size, tuple(self._fits(drawn)))
+        return [rng.permutation(np.sort(self.order))[:size] for _ in range(self.refits)]
 
 
 def with_outcomes(points: Sequence[CurvePoint], sets: Sets, *, query: bool = False) -> list[CurvePoint]:
@@ -148,6 +155,8 @@ def with_outcomes(points: Sequence[CurvePoint], sets: Sets, *, query: bool = Fal
     is another than they were chosen by."""
 
     def judge(fit: Fit) -> Fit:
+        if fit.outcome is not None and not query:
+            return fit
         outcome = sets.outcome(fit.theta)
         rest = outcome.remaining
         made = replace(

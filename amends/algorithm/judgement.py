@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
 from amends.algorithm.choose import Choice
@@ -39,7 +39,7 @@ class Judgement:
         unchanged = self.sets.outcome(self.sets.query.network.params)
         final = None if choice.final is None else self.points[choice.final]
         outcome = unchanged if final is None else final.fits[0].outcome or unchanged
-        against = [Against(self.points[i], self.points[j], self.objective) for i, j in choice.against]
+        against = self._against(choice)
         verdict, reason = verdict_of(
             outcome.summary, self.objective, self.limits, final, against, choice.tried, choice.safe
         )  # fmt: skip
@@ -47,6 +47,25 @@ class Judgement:
         if verdict == NOT:
             return Ending(None, unchanged, verdict, reason, p_value)
         return Ending(final, outcome, verdict, reason, p_value)
+
+    def in_doubt(self, choice: Choice, sure: float) -> bool:
+        """Whether more fits could change the verdict. So strict a first look costs the second nothing: that either is
+        luck is hardly likelier than that the second is (Haybittle 1971, Peto 1976)."""
+        return any(one.p_value > sure for one in self._against(choice) if one.control.by != CAUSES)
+
+    def of_both(self, choice: Choice) -> tuple[Choice, Ending]:
+        """The verdict; where learning from the failures was in vain, that on the same without it."""
+        ended = self(choice)
+        if ended.verdict != NOT or choice.forgetting is None:
+            return choice, ended
+        forgot = self(choice.forgetting)
+        if forgot.verdict == NOT:
+            return choice, ended
+        why = f"{forgot.reason}; learning from the failures too was tried, but {ended.reason}"
+        return choice.forgetting, replace(forgot, reason=why)
+
+    def _against(self, choice: Choice) -> list[Against]:
+        return [Against(self.points[i], self.points[j], self.objective) for i, j in choice.against]
 
     def offer(self, ended: Ending) -> str:
         """The size that fixes most, if that is clearly more than what is handed back and costs more of what worked;

@@ -147,19 +147,17 @@ class Plan:
         )  # fmt: skip
         choice = chooser(number)
 
-        points = with_outcomes(choice.points, sets)  # from here on nothing is fitted
         limits = earlier
         if limits is None:
             was = share(sets.remaining, start)
             judge = None if self.floor is None or was is None else was - float(self.floor)
             limits = replace(choice.limits, judge=judge)
-        judged = Judgement(points, sets, objective, limits)
-        ended = judged(choice)
-        if ended.verdict == NOT and choice.forgetting is not None:
-            forgot = judged(choice.forgetting)
-            if forgot.verdict != NOT:
-                why = f"{forgot.reason}; learning from the failures too was tried, but {ended.reason}"
-                choice, ended = choice.forgetting, replace(forgot, reason=why)
+        judged = Judgement(with_outcomes(choice.points, sets), sets, objective, limits)  # nothing is chosen any more
+        if choice.again is not None and judged.in_doubt(choice, self.settings.curve.sure):
+            choice = choice.again(judged.points)
+            judged = replace(judged, points=with_outcomes(choice.points, sets))
+        choice, ended = judged.of_both(choice)
+        points = judged.points
         final = ended.final
         learned = final is not None and (self.method.learn or final.by == LEARNED)
         return Round(

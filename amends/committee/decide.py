@@ -161,7 +161,7 @@ def _scored(member: Member, tried: Trial, given: Evidence, progress: Progress, s
         return made
     every = some(np.arange(len(given.failures)), 4 * settings.trials.shown, given.seed)
     q, after = edited(member, given, given.held, every, progress.counter("inserting all failures"))
-    return replace(made, scores=(*made.scores, given.train.scores(member, q, after)), ends=((q, after),))
+    return replace(made, scores=(*made.scores, given.train.edited(q, after).scores(member)), ends=((q, after),))
 
 
 def combined(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from amends.data.examples import Inputs
 from amends.evidence.factor import Factor
+from amends.evidence.network import Network
 from amends.methods import Method
-from amends.methods.ratio import label_part
+from amends.methods.ratio import label_part, to_blame
 from amends.posteriors import Posterior
 
 KEPT = 2**26  # numbers that the outputs of one set may be; those of sequences can be more, and are computed each time
@@ -46,19 +48,48 @@ class Known:
         found = [f(self.outputs[at], y) for at, y in self.data.targets()]
         return torch.cat(found).double().cpu().numpy() if found else np.zeros(0)
 
-    def scores(self, method: Method, q: Posterior, after: Posterior) -> Tensor:
-        """What each example lost between the two posteriors."""
-        if method.score is label_part:
-            return label_part(q, after, self.data, self.outputs)
-        return method.score(q, after, self.data)
+    def edited(self, q: Posterior, after: Posterior) -> Edited:
+        return Edited(self, q, after)
 
-    def moves(self, q: Posterior, after: Posterior) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+
+@dataclass(frozen=True, eq=False)
+class Edited:
+    """A set before and after an edit: what the edited model says of it is computed once."""
+
+    known: Known
+    q: Posterior
+    after: Posterior
+
+    @cached_property
+    def outputs(self) -> Tensor | None:
+        """Of the edited model, one row for each of its draws; None where those of the model as it came are not kept."""
+        network = self.known.data.network
+        if self.known.outputs is None or not len(self.known):
+            return None if self.known.outputs is None else self.known.outputs[None]
+        said = self.known.data.map(lambda x, _: _said(network, self.after, x).transpose(0, 1))
+        return said.transpose(0, 1)
+
+    def scores(self, method: Method) -> Tensor:
+        """What each example lost."""
+        data, old, new = self.known.data, self.known.outputs, self.outputs if method.score is label_part else None
+        if method.score is not label_part:
+            return method.score(self.q, self.after, data)
+        if old is None or new is None:
+            return label_part(self.q, self.after, data)
+        likelihood = data.network.likelihood
+        parts = [to_blame(likelihood, old[at][None], new[:, at], y) for at, y in data.targets()]
+        return torch.cat(parts) if parts else torch.zeros(0, dtype=old.dtype, device=old.device)
+
+    def moves(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Targets, outputs and how far the edit moves them, one batch after the other."""
-        network = self.data.network
+        data, old, new = self.known.data, self.known.outputs, self.outputs
+        if old is not None and new is not None:
+            yield from ((y, old[at], new[:, at].mean(0) - old[at]) for at, y in data.targets())
+            return
+        for _, x, y, _ in data.tiles():
+            start = _said(data.network, self.q, x).mean(0)
+            yield y, start, _said(data.network, self.after, x).mean(0) - start
 
-        def said(posterior: Posterior, x: Any) -> Tensor:
-            return posterior.rows(lambda theta: network.outputs(theta, x)).mean(0)
 
-        for at, x, y, _ in self.data.tiles():
-            start = said(q, x) if self.outputs is None else self.outputs[at]
-            yield y, start, said(after, x) - start
+def _said(network: Network, posterior: Posterior, x: Inputs) -> Tensor:
+    return posterior.rows(lambda theta: network.outputs(theta, x))

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from amends.committee.excess import Excess, RightLabels
-from amends.committee.known import Known
+from amends.committee.known import Edited, Known
 from amends.data.splits import halves, some
 from amends.editors import follow
 from amends.editors.tangent import Linearised
@@ -89,13 +89,13 @@ def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[
     for (shown, unseen), (holding, judging) in given.both_ways():
         held = None if given.held is None else given.held[some(holding, settings.held, given.seed)]
         q, after = edited(method, given, held, some(shown, settings.shown, given.seed), counter)
-        failures, judges = given.failures[unseen], given.judges[judging]
-        here = _probabilities(q, after, failures, judges)
+        failures, judges = (data.edited(q, after) for data in (given.failures[unseen], given.judges[judging]))
+        here = _probabilities(failures, judges)
         on_failures[unseen], on_right[judging] = here.failures, here.right
-        scores.append(given.sample.scores(method, q, after))
+        scores.append(given.sample.edited(q, after).scores(method))
         ends.append((q, after))
         if given.labels is not None:
-            known.append((unseen, judging, *(data.scores(method, q, after) for data in (failures, judges))))
+            known.append((unseen, judging, *(data.scores(method) for data in (failures, judges))))
             parts.append(_excess(given.labels[given.at], known[-1], scores[-1]))
     return Trial(on_failures, on_right, tuple(scores), Excess.mean(parts) if parts else None, tuple(ends), tuple(known))
 
@@ -122,7 +122,7 @@ def on_all(member: Member, tried: Trial, given: Evidence) -> Trial:
     if isinstance(member, LearnedLoss):
         scores: tuple[Tensor, ...] = (member.score(cast("Posterior", tried.learned), given.train.data),)
     else:
-        scores = tuple(given.train.scores(member, q, after) for q, after in tried.ends)
+        scores = tuple(given.train.edited(q, after).scores(member) for q, after in tried.ends)
     parts = [] if labels is None else [_excess(labels, k, s) for k, s in zip(tried.known, scores, strict=True)]
     return replace(tried, scores=scores, excess=Excess.mean(parts) if parts else None)
 
@@ -141,23 +141,23 @@ def edited(
     return q, follow(method.editor(q, method.evidence(train, given.failures.data[shown])), None, progress=counter)
 
 
-def _probabilities(q: Posterior, after: Posterior, failures: Known, judges: Known) -> Trial:
+def _probabilities(failures: Edited, judges: Edited) -> Trial:
     """Of the labels, under the edited model; along a tangent, as far as it does most good."""
     sizes = (1.0,)
-    if isinstance(after, Linearised):
-        lengths = [(float(move.abs().double().sum()), move.numel()) for _, _, move in failures.moves(q, after)]
+    if isinstance(failures.after, Linearised):
+        lengths = [(float(move.abs().double().sum()), move.numel()) for _, _, move in failures.moves()]
         unit = sum(total for total, _ in lengths) / max(1, sum(n for _, n in lengths)) or 1.0
         sizes = tuple(size / unit for size in SIZES)
-    pairs = zip(*(_shares(q, after, data, sizes) for data in (failures, judges)), strict=True)
+    pairs = zip(*(_shares(data, sizes) for data in (failures, judges)), strict=True)
     return max((Trial(*pair) for pair in pairs), key=lambda trial: trial.balanced)
 
 
-def _shares(q: Posterior, after: Posterior, data: Known, sizes: tuple[float, ...]) -> list[np.ndarray]:
+def _shares(data: Edited, sizes: tuple[float, ...]) -> list[np.ndarray]:
     """The probability of every target, for each size of the edit."""
     found: list[list[np.ndarray]] = [[np.zeros(0)] for _ in sizes]
-    for y, start, move in data.moves(q, after):
+    for y, start, move in data.moves():
         for parts, size in zip(found, sizes, strict=True):
-            parts.append(_probability(data.data.network.likelihood, start + size * move, y))
+            parts.append(_probability(data.known.data.network.likelihood, start + size * move, y))
     return [np.concatenate(parts) for parts in found]
 
 

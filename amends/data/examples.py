@@ -26,7 +26,7 @@ __all__ = ["Examples", "Inputs", "each", "examples", "leaves"]
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Inputs (shared, addressed by `rows`), targets and ids, in one order.
+    """Inputs (shared, addressed by `rows`, which stay on the CPU), targets and ids, in one order.
 
     An id is unique over all the sets of one repair, and the same example has the same id in each of
     them, so that evidence can be cancelled before anything is computed. The user's own `columns`, the rows of a
@@ -51,9 +51,7 @@ class Examples:
         """Some of them, by a slice, a mask or integer positions. The inputs are not copied."""
         at = np.arange(len(self))[positions]
         where = torch.as_tensor(at)
-        return replace(
-            self, rows=self.rows[where.to(self.rows.device)], y=self.y[where.to(self.y.device)], ids=self.ids[at]
-        )
+        return replace(self, rows=self.rows[where], y=self.y[where.to(self.y.device)], ids=self.ids[at])
 
     def fetch(self, start: int, stop: int) -> tuple[Inputs, Tensor]:
         return at_rows(self.x, self.rows[start:stop]), self.y[start:stop]
@@ -77,7 +75,7 @@ class Examples:
 
     def own(self) -> dict[str, np.ndarray]:
         """The user's columns of these examples, in their order."""
-        at = self.rows.cpu().numpy()
+        at = self.rows.numpy()
         return {name: values[at] for name, values in self.columns.items()}
 
     def names(self) -> np.ndarray | None:
@@ -90,15 +88,13 @@ class Examples:
         if self.training is None:
             return self
         x = self.training.read(self.x, self.rows, seed, self.name)
-        return replace(
-            self, x=x, rows=torch.arange(len(self), device=self.rows.device), columns={}, training=None, stored=None
-        )
+        return replace(self, x=x, rows=torch.arange(len(self)), columns={}, training=None, stored=None)
 
     def with_targets(self, y: Tensor) -> Examples:
         return replace(self, y=y)
 
     def to(self, device: torch.device) -> Examples:
-        return replace(self, x=each(self.x, lambda t: t.to(device)), rows=self.rows.to(device), y=self.y.to(device))
+        return replace(self, x=each(self.x, lambda t: t.to(device)), y=self.y.to(device))
 
     def __add__(self, other: Examples) -> Examples:
         """One after the other. If the two do not share their inputs, the columns are dropped. If they are not on one
@@ -117,16 +113,16 @@ class Examples:
         both = (self, other)
         apart = is_stored(self.x) or is_stored(other.x)
         return Examples(
-            one_after_the_other([(e.x, e.rows.cpu().numpy()) for e in both])
+            one_after_the_other([(e.x, e.rows.numpy()) for e in both])
             if apart
             else joined([e.fetch(0, len(e))[0] for e in both]),
-            torch.arange(len(ids), device=y.device),
+            torch.arange(len(ids)),
             y,
             ids,
             name,
             classes=self.classes,
             features=self.features,
-            training=Training.joined([(e.training, e.rows.cpu().numpy()) for e in (self, other)]),
+            training=Training.joined([(e.training, e.rows.numpy()) for e in (self, other)]),
         )
 
 

@@ -35,7 +35,7 @@ def at_rows(x: Inputs, rows: Tensor, *, copied: bool = True) -> Inputs:
     if last - first + 1 == len(rows) and bool((rows[1:] > rows[:-1]).all()):
         part = each(x, lambda t: t[first : last + 1])
         return each(part, lambda t: t.clone()) if copied and all(isinstance(t, Tensor) for t in leaves(x)) else part
-    return each(x, lambda t: t.index_select(0, rows) if isinstance(t, Tensor) else t[rows])
+    return each(x, lambda t: t.index_select(0, rows.to(t.device)) if isinstance(t, Tensor) else t[rows])
 
 
 def joined(parts: Sequence[Inputs]) -> Inputs:

@@ -39,7 +39,7 @@ def added(count: int, part: Callable[[int], Named]) -> dict[str, Tensor]:
         like = like or (mine if mine is not None and count >= world() else _likeness(mine))
         for one in _in_order(mine, like, min(world(), count - first)):
             for name, value in one.items():
-                total[name] = value.to(_wide(value), copy=True) if name not in total else total[name].add_(value)
+                total[name] = value.to(wide(value.device), copy=True) if name not in total else total[name].add_(value)
     return {name: value.to(like[name].dtype) for name, value in total.items()}
 
 
@@ -82,8 +82,9 @@ def _derived() -> bool:
     return torch.is_grad_enabled() or inside is not None
 
 
-def _wide(value: Tensor) -> torch.dtype:
-    return torch.float32 if value.device.type == "mps" else torch.float64
+def wide(device: torch.device) -> torch.dtype:
+    """In which sums are made there."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def _likeness(mine: Named | None) -> Named:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from amends.errors import BadInput, NonFinite, at_least
-from amends.evidence.factor import Factor, Term
-from amends.evidence.params import Params, flatten, plus, unflatten, zeros_like
+from amends.evidence.factor import Factor, Term, Value
+from amends.evidence.params import Params, flatten, large, plus, unflatten, zeros_like
 from amends.posteriors.gaussian import Quadratic
 
 
@@ -24,13 +25,19 @@ class Climber(Protocol):
 FINER = 1 / 8
 
 
-def total(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
+def total(terms: Sequence[Term], theta: Params) -> tuple[Value, Params]:
     """Value and gradient of the sum, in the order of θ: terms may have another."""
-    value, grad = 0.0, None
+    value: Value = 0.0
+    grad: Params | None = None
     for term in terms:
         v, g = term.value_and_grad(theta)
         value, grad = value + v, g if grad is None else plus(grad, g)
     return value, zeros_like(theta) if grad is None else {k: grad[k] for k in theta}
+
+
+def _looked_at(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
+    value, grad = total(terms, theta)
+    return float(value), grad
 
 
 FAR = 1e6  # the loss of a point that is not finite, where losses are of order one
@@ -110,7 +117,7 @@ class Ascent:
     stride: float = 0.01
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
-        theta, (value, grad) = start, total(terms, start)
+        theta, (value, grad) = start, _looked_at(terms, start)
         length = self.stride * (float(flatten(start).norm()) or 1.0)
         for i in range(self.steps):
             size = float(flatten(grad).norm())
@@ -118,7 +125,7 @@ class Ascent:
                 return
             for _ in range(20):
                 ahead = plus(theta, grad, length / size)
-                higher, ahead_grad = total(terms, ahead)
+                higher, ahead_grad = _looked_at(terms, ahead)
                 if higher > value:
                     break
                 length /= 2
@@ -141,7 +148,7 @@ class LBFGS:
     tolerance: float = 1e-4
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
-        up, gradient = total(terms, start)
+        up, gradient = _looked_at(terms, start)
         largest = float(flatten(gradient).abs().max())
         if not (abs(up) < float("inf") and largest < float("inf")):
             raise NonFinite("the objective of L-BFGS is not finite at the start; check the model's loss")
@@ -162,7 +169,7 @@ class LBFGS:
                 if torch.equal(where, here):
                     point.grad = grad.clone()
                     return value
-            up, gradient = total(terms, unflatten(here, start))
+            up, gradient = _looked_at(terms, unflatten(here, start))
             value, grad = -scale * up, -scale * flatten(gradient)
             if not (torch.isfinite(grad).all() and abs(value) < float("inf")):
                 value, grad = FAR, torch.zeros_like(grad)  # the line search interpolates, so infinity would break it
@@ -217,7 +224,8 @@ class Adam:
         steps = round(self.epochs * per_epoch)
         last = flatten(start)
         for i in range(steps):
-            _, grad = total([self._read(next(s), draws) for s in streams], point)
+            with coarse(point):
+                _, grad = total([self._read(next(s), draws) for s in streams], point)
             for k, v in point.items():
                 v.grad = -grad[k]
             if self.decay:
@@ -239,6 +247,13 @@ class Adam:
 
     def finer(self) -> Adam:
         return replace(self, rate=self.rate * FINER, every=1)
+
+
+def coarse(theta: Params) -> AbstractContextManager[Any]:
+    """Inside, a large model on a GPU is computed in bfloat16 where autocast allows: what that rounds off is far less
+    than how much gradients of batches differ."""
+    on = large(theta) and all(v.is_cuda for v in theta.values())
+    return torch.autocast("cuda", torch.bfloat16) if on else nullcontext()
 
 
 def _batches(factor: Factor, size: int, noise: torch.Generator) -> Iterator[Factor]:

@@ -14,15 +14,17 @@ from torch.nn.functional import logsigmoid
 
 from amends.data.examples import Examples, Inputs
 from amends.distributed.group import spreading, world
-from amends.distributed.shards import added, rows, shared, spans
+from amends.distributed.shards import added, rows, shared, spans, wide
 from amends.evidence.network import Network
 from amends.evidence.params import Params, flatten, unflatten, zeros_like
+
+Value = float | Tensor  # a tensor is not waited for until somebody looks at it
 
 
 class Term(Protocol):
     """One summand of a log density."""
 
-    def value_and_grad(self, theta: Params) -> tuple[float, Params]: ...
+    def value_and_grad(self, theta: Params) -> tuple[Value, Params]: ...
 
     def hessian(self, theta: Params) -> Tensor: ...
 
@@ -139,17 +141,17 @@ class Factor:
     def outputs(self, theta: Params) -> Tensor:
         return self.map(lambda x, _: self.network.outputs(theta, x))
 
-    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+    def value_and_grad(self, theta: Params) -> tuple[Value, Params]:
         return self.summed(theta, lambda at, live, x, y, w: w * self.network.log_prob(live, x, y))
 
-    def summed(self, theta: Params, summand: Summand) -> tuple[float, Params]:
+    def summed(self, theta: Params, summand: Summand) -> tuple[Value, Params]:
         """Σ summand(positions, θ, x, y, w) and its gradient, batch by batch. Where steps are spread, a set of fewer
         shards than processes is cut by them instead."""
         if spreading() and len(spans(len(self), self.batch)) < world():
             found = shared(len(self), lambda span: self._halving(span, lambda part: _summed(part, theta, summand)))
         else:
             found = self.sum(lambda part: _summed(part, theta, summand))
-        return float(found.pop(VALUE)), found
+        return found.pop(VALUE), found
 
     def hessian(self, theta: Params) -> Tensor:
         """∇² of the value, dense: for small problems and exact references."""
@@ -161,12 +163,13 @@ class Factor:
 
 def _summed(part: Factor, theta: Params, summand: Summand) -> Params:
     """The gradient by name, and the value, for one shard."""
-    value, grad = 0.0, list[Tensor]()
+    device, grad = part.network.device, list[Tensor]()
+    value = torch.zeros((), dtype=wide(device), device=device)
     leaves = {k: v.detach().requires_grad_() for k, v in theta.items()}
     with torch.enable_grad():
         for at, x, y, w in part.tiles():
             total = summand(at, leaves, x, y, w).sum()
-            value += float(total.detach())
+            value = value + total.detach()
             if not total.requires_grad:  # θ was not used
                 continue
             parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
@@ -176,7 +179,7 @@ def _summed(part: Factor, theta: Params, summand: Summand) -> Params:
             for i, one in enumerate(parts):  # not in place: two of them may be the same tensor
                 grad[i] = grad[i] + one
     found = dict(zip(theta, grad, strict=True)) if grad else zeros_like(theta)
-    return {**found, VALUE: torch.tensor(value, dtype=torch.float64)}
+    return {**found, VALUE: value}
 
 
 def _hessian(part: Factor, theta: Params, summand: Summand) -> Tensor:
@@ -209,7 +212,7 @@ class Bounded:
     def _summand(self, at: slice, theta: Params, x: Inputs, y: Tensor, w: Tensor) -> Tensor:
         return -2 * w * logsigmoid(self.reference[at] - self.factor.network.log_prob(theta, x, y))
 
-    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+    def value_and_grad(self, theta: Params) -> tuple[Value, Params]:
         return self.factor.summed(theta, self._summand)
 
     def hessian(self, theta: Params) -> Tensor:

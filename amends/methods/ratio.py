@@ -12,6 +12,7 @@ from amends.curvature.kinds import slope
 from amends.data.examples import Inputs
 from amends.errors import NonFinite, NotConverged
 from amends.evidence.factor import Factor
+from amends.likelihoods import Likelihood
 from amends.posteriors import Posterior
 
 
@@ -38,7 +39,7 @@ def in_one_reading(before: Posterior, after: Posterior, train: Factor) -> tuple[
     return log_p.contiguous(), lost.contiguous()
 
 
-def label_part(before: Posterior, after: Posterior, train: Factor, outputs: Tensor | None = None) -> Tensor:
+def label_part(before: Posterior, after: Posterior, train: Factor) -> Tensor:
     """What of r̃(z) the label of z is to blame for: −∇log p(z|f) · (f₊ − f), f the model's outputs.
 
     For the families here exactly r̃(z) = this + KL(p̂(·|x) ‖ p₊(·|x)). The second summand does not
@@ -46,18 +47,21 @@ def label_part(before: Posterior, after: Posterior, train: Factor, outputs: Tens
     What is left is r̃(z) less its mean over labels drawn from the model itself; it is the first
     order of what leaving z out would do to the failures, with the edit's own finite step in place
     of an inverse curvature. An example the model expected has no gradient and no part in it.
-    `outputs` are f where they are known.
     """
     network = train.network
 
-    def part(at: slice, x: Inputs, y: Tensor) -> Tensor:
-        new = after.rows(lambda theta: network.outputs(theta, x))
-        old = before.rows(lambda theta: network.outputs(theta, x)) if outputs is None else outputs[at][None]
-        y = y.to(old.dtype) if y.is_floating_point() else y
-        parts = [slope(network.likelihood, f, y) * (f - g) for f, g in zip(old, new, strict=True)]
-        return torch.stack(parts).flatten(2).sum(2).mean(0)
+    def part(x: Inputs, y: Tensor) -> Tensor:
+        new, old = (q.rows(lambda theta: network.outputs(theta, x)) for q in (after, before))
+        return to_blame(network.likelihood, old, new, y)
 
-    return train.rows(part)
+    return train.map(part)
+
+
+def to_blame(likelihood: Likelihood, old: Tensor, new: Tensor, y: Tensor) -> Tensor:
+    """`label_part` from the outputs themselves, one row for each draw."""
+    y = y.to(old.dtype) if y.is_floating_point() else y
+    parts = [slope(likelihood, f, y) * (f - g) for f, g in zip(old, new, strict=True)]
+    return torch.stack(parts).flatten(2).sum(2).mean(0)
 
 
 def predictive(before: Posterior, after: Posterior, train: Factor, *, least_effective: float = 0.05) -> Tensor:

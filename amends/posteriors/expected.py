@@ -22,7 +22,7 @@ from torch.nn import functional as nnf
 
 from amends.data.examples import Inputs
 from amends.errors import BadInput
-from amends.evidence.factor import Factor
+from amends.evidence.factor import Factor, Value
 from amends.evidence.network import Network, hooked
 from amends.evidence.params import Params
 
@@ -50,7 +50,7 @@ class Expected:
     def weights(self) -> Tensor:
         return self.factor.weights
 
-    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+    def value_and_grad(self, theta: Params) -> tuple[Value, Params]:
         return self.factor.summed(theta, self._summand)
 
     def hessian(self, theta: Params) -> Tensor:

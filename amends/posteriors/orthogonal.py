@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from amends.errors import BadInput
-from amends.evidence.factor import Factor, Term
+from amends.evidence.factor import Factor, Term, Value
 from amends.evidence.params import Params, flatten, unflatten
 
 Gradients = Callable[[Factor, Params], tuple[Tensor, np.ndarray]]
@@ -29,7 +29,7 @@ class Projected:
     def weights(self) -> Tensor:
         return self.factor.weights
 
-    def value_and_grad(self, theta: Params) -> tuple[float, Params]:
+    def value_and_grad(self, theta: Params) -> tuple[Value, Params]:
         value, grad = self.factor.value_and_grad(theta)
         return value, unflatten(self.free(flatten(grad)), theta)
 

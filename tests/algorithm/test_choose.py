@@ -99,6 +99,23 @@ def test_a_large_model_is_fitted_less_often(planted, result, monkeypatch):
     assert control in [row["removed"] for row in curve if row["by"] == CAUSES]
 
 
+def test_what_judges_is_fitted_again_only_where_one_fit_leaves_doubt(planted, result, monkeypatch):
+    """Beside all of its controls, with other random numbers; what is handed back is the first fit either way."""
+    known = cheaply(result, treat_with=amends.methods.fine_tune(epochs=10), learn=True)
+    first = amends.repair(*planted[:4], **known)
+    assert {row["refits"] for row in first.metrics["curve"]} == {1}
+    assert first.metrics["p_value"] <= DEFAULT.curve.sure
+    strict = replace(DEFAULT, curve=replace(DEFAULT.curve, sure=first.metrics["p_value"] / 2))
+    monkeypatch.setattr(amends.methods.Default, "settings_for", lambda self, large: strict)
+    again = amends.repair(*planted[:4], **known)
+    refits = {(row["by"], row["refits"]) for row in again.metrics["curve"]}
+    assert refits == {(NOTHING, 2), (CAUSES, 2), (RANDOM, 2), (LEARNED, 1)}  # asked for, so that nothing is tested
+    assert same_weights(again.model, first.model)
+    for one, two in zip(first.metrics["curve"], again.metrics["curve"], strict=True):
+        assert two["holdout_low"] <= one["holdout"] <= two["holdout_high"]
+    assert any(row["query_low"] < row["query_high"] for row in again.metrics["curve"] if row["by"] == RANDOM)
+
+
 def test_sizes_are_around_the_number_that_must_be_wrong(planted, result):
     """Of those that count the member that shows most; shares of D where none shows any."""
     known = result.influence.identified
@@ -129,7 +146,7 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
     given, query = repair.given, repair.rounds[0].search.part.query
     guard = given["remaining"].ids[split(planted[3][1].numpy(), 0.5, 0)[0]]
     every = {*given["failures"].ids[query].tolist(), *guard.tolist()}
-    assert taught == [(every, len(query) + 2 * len(guard))] * DEFAULT.curve.refits
+    assert taught == [(every, len(query) + 2 * len(guard))]
     taught.clear()
     settings = replace(DEFAULT, learning=Learning(failure=3.0, right=6.0, most=0.1))
     amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))

@@ -20,6 +20,7 @@ from amends.methods import Default, Method
 from amends.methods.library.fine_tune import fine_tune
 from amends.methods.library.loss import LearnedLoss
 from amends.remember import Laplace
+from amends.settings import DEFAULT
 from tests.committee.worlds import Recording, decided, evidence, ours
 
 
@@ -121,12 +122,13 @@ def test_a_large_model_is_asked_less(world, monkeypatch):
     climbs = Mode.__call__
     monkeypatch.setattr(Mode, "__call__", noting)
     amends.identify(net, train, failures, remaining=remaining)
-    assert sum(n for n, steps in seen if steps == 20) == len(failures[0])
-    assert {steps for _, steps in seen} == {20, None}
+    held = DEFAULT.identifying.edits.steps_held
+    assert sum(n for n, steps in seen if steps == held) == len(failures[0])
+    assert {steps for _, steps in seen} == {held, None}
     monkeypatch.setattr(amends.evidence.params, "LARGE", 1)
     seen.clear()
     influence = amends.identify(net, train, failures, remaining=remaining)
-    assert {steps for _, steps in seen} == {20, None}
+    assert {steps for _, steps in seen} == {held, None}
     assert influence.unseen.shape == (len(failures[0]),)
     assert (influence.unseen > 0).all()
 
