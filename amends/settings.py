@@ -86,13 +86,6 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Scores:
-    """How what members find becomes one score."""
-
-    root: float = 0.5  # power under which the harm found by edits of one member is averaged
-
-
-@dataclass(frozen=True)
 class Identifying:
     """Which training examples stand behind the failures."""
 
@@ -101,7 +94,6 @@ class Identifying:
     teaching: Teaching = Teaching()
     right: RightScores = RightScores()
     weights: Weights = Weights()
-    scores: Scores = Scores()
 
 
 @dataclass(frozen=True)

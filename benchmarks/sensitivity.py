@@ -43,7 +43,6 @@ CONSTANTS = {  # and which members have to be tried again
     "right.errors": EVERY,
     "weights.errors": (),
     "weights.least": (),
-    "scores.root": (),
 }
 
 

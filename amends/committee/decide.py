@@ -24,7 +24,7 @@ from torch import Tensor
 from amends.committee.excess import RightLabels
 from amends.committee.known import Known
 from amends.committee.trying import Evidence, Trial, edited, learned, on_all, trial
-from amends.committee.weighing import confidence, found_most, joined, replicated, weights_of
+from amends.committee.weighing import confidence, found_most, joined, weights_of
 from amends.data.splits import some
 from amends.editors.tangent import Linearised
 from amends.errors import AmendsError
@@ -169,7 +169,7 @@ def combined(
 ) -> Tensor:
     """Harm as members find it, each by its weight, times how sure they are that labels are wrong that score as high.
     Where none finds any, the least harmless come first by the edits' `own` weights."""
-    parts = {name: replicated(t.scores, settings.scores) if t.ends else t.scores[0] for name, t in trials.items()}
+    parts = {name: joined([(1 / len(t.scores), one) for one in t.scores]) for name, t in trials.items()}
     harm = joined([(own[name], parts[name]) for name in parts if own.get(name)])
     counting = [(weights[name], name) for name in parts if weights[name]]
     scores = joined([(weight, parts[name]) for weight, name in counting])

@@ -9,15 +9,9 @@ import torch
 from torch import Tensor
 
 from amends.committee.trying import Trial
-from amends.settings import DEFAULT, Scores, Weights
+from amends.settings import DEFAULT, Weights
 
-SCORES, WEIGHTS = DEFAULT.identifying.scores, DEFAULT.identifying.weights
-
-
-def replicated(edits: Sequence[Tensor], settings: Scores = SCORES) -> Tensor:
-    """What one member finds, from several edits: harm that only some of the failures bear witness to is
-    trusted less than harm that all do, so roots are averaged, not the harm itself."""
-    return joined([(1 / len(edits), scores) for scores in edits], settings.root)
+WEIGHTS = DEFAULT.identifying.weights
 
 
 def weights_of(trials: Mapping[str, Trial], settings: Weights = WEIGHTS) -> dict[str, float]:
@@ -35,16 +29,16 @@ def weights_of(trials: Mapping[str, Trial], settings: Weights = WEIGHTS) -> dict
     return {name: raw[name] / total if raw.get(name, 0.0) >= settings.least else 0.0 for name in trials}
 
 
-def joined(parts: list[tuple[float, Tensor]], power: float = 1.0) -> Tensor:
-    """Scores, each in units of their mean harm, weighed and averaged (harm as its `power`). Harm counts where
-    one finds it, whatever the others say; where none does, the least harmless come first."""
+def joined(parts: list[tuple[float, Tensor]]) -> Tensor:
+    """Scores, each in units of their mean harm, weighed and added. Harm counts where one finds it, whatever the others
+    say; where none does, the least harmless come first."""
     harm, harmless = torch.zeros_like(parts[0][1]), torch.zeros_like(parts[0][1])
     for weight, scores in parts:
         unit = scores.clamp(min=0).mean()
         if unit > 0:
-            harm += weight * (scores.clamp(min=0) / unit) ** power
+            harm += weight * scores.clamp(min=0) / unit
             harmless += weight * scores.clamp(max=0) / unit
-    return torch.where(harm > 0, harm ** (1 / power), harmless)
+    return torch.where(harm > 0, harm, harmless)
 
 
 def confidence(counting: Sequence[tuple[float, Trial]], like: Tensor, settings: Weights = WEIGHTS) -> Tensor | float:

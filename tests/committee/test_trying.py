@@ -70,7 +70,7 @@ def test_a_member_is_judged_by_what_it_was_not_shown(world):
         assert_close(value, (member.ends[0].mean[name] + member.ends[1].mean[name]) / 2)
     assert_close(made.raw, first_order(made.start, made.edited, train))
     harm = [label_part(made.start, end, train) for end in member.ends]
-    joined = weighing.replicated(harm)
+    joined = weighing.joined([(0.5, one) for one in harm])
     assert_close(made.scores, torch.where(joined > 0, joined / joined.clamp(min=0).mean(), made.scores))
     assert ((made.scores > 0) == (torch.stack(harm) > 0).any(0)).all()
 

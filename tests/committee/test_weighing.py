@@ -101,12 +101,3 @@ def test_scores_are_joined_in_units_of_mean_harm():
     assert_close(joined, torch.tensor([3.0, 1.0, 0.0, -0.75 * 8 - 0.25 * 2 / 3]))
     assert_close(weighing.joined([(0.75, 1000 * a), (0.25, b)]), joined)
     assert_close(weighing.joined([(0.5, -a.abs()), (0.5, b)]), b.clamp(min=0) / 3 + b.clamp(max=0) / 3 * (b <= 0))
-
-
-def test_harm_that_every_edit_finds_counts_more_than_as_much_from_one():
-    """(⅓√3 + ⅓√0 + ⅓√0)² = ⅓ where one edit alone finds harm; where none does, the mean."""
-    edits = torch.tensor([[3.0, 1.0, 0.0, -2.0], [0.0, 1.0, 3.0, -1.0], [0.0, 1.0, 3.0, -3.0]])
-    harm = weighing.replicated(list(edits))
-    assert_close(harm, torch.tensor([1 / 3, 1.0, 4 / 3, -2.0]))
-    assert_close(weighing.replicated([7 * edits[0], *edits[1:]]), harm)
-    assert_close(weighing.replicated([edits[0]] * 3), edits[0])
