@@ -16,7 +16,11 @@ import amends
 from amends.data import read
 from amends.errors import BadInput, DiskError
 
-PIECE = "amends.data.formats.pieces.PIECE"
+
+def pieces_of(size: int, monkeypatch) -> None:
+    """From now on a table of more is read in pieces of so many bytes."""
+    for name in ("PIECE", "WHOLE"):
+        monkeypatch.setattr(f"amends.data.formats.pieces.{name}", size)
 
 
 def table(n: int = 500) -> pd.DataFrame:
@@ -43,7 +47,7 @@ def test_in_pieces_it_is_what_it_is_as_a_whole(name, scaled, tmp_path, monkeypat
     path, how = tmp_path / name, {"mean": [0.5], "std": [2.0]} if scaled else {}
     written(table(), path)
     whole = read(path, **how)
-    monkeypatch.setattr(PIECE, 4000)
+    pieces_of(4000, monkeypatch)
     made = read(path, **how)
     rows = torch.arange(500)
     assert torch.equal(made.x[rows], whole.x)
@@ -60,7 +64,7 @@ def test_scores_are_those_of_the_table_in_memory(tmp_path, monkeypatch):
     net, held = nn.Linear(7, 2), (torch.randn(20, 7), torch.arange(20) % 2)
     ask = {"method": amends.methods.grad_dot(), "batch_size": 64}
     whole = amends.identify(net, read(tmp_path / "t.parquet"), held, **ask)
-    monkeypatch.setattr(PIECE, 4000)
+    pieces_of(4000, monkeypatch)
     assert (amends.identify(net, read(tmp_path / "t.parquet"), held, **ask).scores == whole.scores).all()
 
 
@@ -70,7 +74,7 @@ def test_memory_does_not_grow_with_the_table(ending, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(20_000, 64)).round(3), columns=[f"f{i}" for i in range(64)])
     written(frame.assign(label=rng.integers(0, 3, 20_000)), tmp_path / f"t.{ending}")
-    monkeypatch.setattr(PIECE, 2**19)
+    pieces_of(2**19, monkeypatch)
     tracemalloc.start()
     made = read(tmp_path / f"t.{ending}")
     most = tracemalloc.get_traced_memory()[1]
@@ -85,7 +89,7 @@ def test_a_row_far_down_is_named_by_its_place_in_the_whole_file(name, where, tmp
     frame = table()
     frame.loc[410, "f2"] = np.nan
     written(frame, tmp_path / name)
-    monkeypatch.setattr(PIECE, 4000)
+    pieces_of(4000, monkeypatch)
     with pytest.raises(BadInput, match=rf"column f2 is empty; .*{where}; fill it in or drop the row"):
         read(tmp_path / name)
     frame.loc[410, "f2"] = np.inf
@@ -101,7 +105,7 @@ def test_a_word_far_down_a_column_of_numbers_is_named(tmp_path, monkeypatch):
     frame = table().astype({"f2": object})
     frame.loc[300, "f2"] = "abc"
     written(frame, tmp_path / "t.csv")
-    monkeypatch.setattr(PIECE, 4000)
+    pieces_of(4000, monkeypatch)
     with pytest.raises(BadInput, match=r"column f2 holds 'abc'; .*t.csv line 345; give numbers, or leave it out"):
         read(tmp_path / "t.csv")
 
@@ -115,7 +119,7 @@ def test_images_inside_a_table_stay_in_a_file(tmp_path, monkeypatch):
         cells.append({"bytes": png.getvalue(), "path": None})
     cells[7] = {"bytes": b"broken", "path": None}
     written(pd.DataFrame({"image": cells, "label": np.arange(60) % 10}), tmp_path / "t.parquet")
-    monkeypatch.setattr(PIECE, 1000)
+    pieces_of(1000, monkeypatch)
     with pytest.raises(BadInput, match=r"the image cannot be read .*t.parquet row 7;"):
         read(tmp_path / "t.parquet", gray=True)
     with pytest.warns(UserWarning, match="1 of the 60 examples"):
@@ -128,14 +132,14 @@ def test_images_inside_a_table_stay_in_a_file(tmp_path, monkeypatch):
 def test_files_of_one_table_that_do_not_fit_together(tmp_path, monkeypatch):
     for i in range(2):
         written(table().rename(columns={"f1": f"g{i}"}), tmp_path / f"train-{i:05}-of-00002.parquet")
-    monkeypatch.setattr(PIECE, 4000)
+    pieces_of(4000, monkeypatch)
     with pytest.raises(BadInput, match=r"the files do not fit together; .*, train-00001-of-00002.parquet first; give"):
         read(tmp_path)
 
 
 def test_no_room_for_the_file(tmp_path, monkeypatch):
     written(table(), tmp_path / "t.csv")
-    monkeypatch.setattr(PIECE, 4000)
+    pieces_of(4000, monkeypatch)
     monkeypatch.setattr("amends.data.formats.pieces.tempfile.TemporaryFile", lambda: open("/dev/full", "wb"))  # noqa: SIM115
     with pytest.raises(DiskError, match=r"do not fit into a temporary file \(No space left on device\); .*TMPDIR"):
         read(tmp_path / "t.csv")

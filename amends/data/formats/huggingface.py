@@ -46,7 +46,8 @@ def _saved(path: Path, asked: Asked) -> Raw:
         dataset: Any = load_from_disk(str(path)).with_format("arrow")
     except Exception as e:  # arrow and datasets raise errors of many kinds
         raise BadInput(f"the dataset cannot be read ({first_line(e)}); {path}; save it again") from e
-    rows = rows_of(len(dataset), dataset.data.nbytes)
+    size = dataset.data.nbytes
+    rows = rows_of(len(dataset), size, size) or max(1, len(dataset))
     return in_pieces(lambda: _rows(dataset, rows, path), path, asked, dataset.features.to_dict())
 
 

@@ -6,7 +6,6 @@ user's own columns are kept as they are of a small table.
 
 from __future__ import annotations
 
-import itertools
 import os
 import tempfile
 import weakref
@@ -24,32 +23,36 @@ from amends.data.formats.columns import Table, at_row, breaks_in, inputs_in, lab
 from amends.data.formats.raw import ROW, Asked, Raw
 from amends.errors import BadInput, DiskError
 
-PIECE = 2**26  # bytes of a table that are read at once
+WHOLE = 2**28  # bytes of a table that is read as a whole; a larger one
+PIECE = 2**25  # is read in pieces of so many
 Pieces = Callable[[], Iterator[Table]]  # from the first row on, each time it is called
 
 
-def rows_of(rows: int, size: int) -> int:
-    """How many rows a piece has, of a table with so many rows and bytes."""
-    return max(1, rows * PIECE // max(size, 1))
+def rows_of(rows: int, size: int, total: int) -> int | None:
+    """How many rows a piece has, where so many rows have `size` bytes, of `total`; None where there is one piece."""
+    return None if total <= WHOLE else max(1, rows * PIECE // max(size, 1))
 
 
 def in_pieces(pieces: Pieces, path: Path, asked: Asked, features: Mapping[str, Any] | None = None) -> Raw:
-    """As `raw` of the whole table; where there is one piece it is just that."""
+    """As `raw` of the whole table; where there is one piece it is just that. One piece is in memory at a time."""
     tables = pieces()
-    first, second = next(tables, {}), next(tables, None)
-    whole = raw(first, path, asked, features)
-    if second is None:
-        return whole
-    asked = _named(first, path, asked)
-    gathered = Gathered.like(whole, asked)
-    for table in itertools.chain([first, second], tables):
-        start = gathered.rows
+    table = next(tables, {})
+    part = raw(table, path, asked, features)
+    named = _named(table, path, asked)
+    del table
+    gathered = Gathered.like(part, asked)
+    for table in tables:
+        gathered.add(part)
 
-        def at(i: int, start: int = start) -> str:
+        def at(i: int, start: int = gathered.rows) -> str:
             return _place(pieces, path, start + i)
 
-        gathered.add(raw(table, path, asked, features, at))
-    return gathered.together(whole, lambda i: _place(pieces, path, i))
+        part = raw(table, path, named, features, at)
+        del table
+    if not gathered.rows:
+        return part
+    gathered.add(part)
+    return gathered.together(lambda i: _place(pieces, path, i))
 
 
 def _named(first: Table, path: Path, asked: Asked) -> Asked:
@@ -105,7 +108,8 @@ class Gathered:
         labels = None if part.labels is None else part.labels.copy()
         self.parts.append(replace(part, inputs=(), labels=labels, columns=columns, call=None))
 
-    def together(self, like: Raw, call: Callable[[int], str]) -> Raw:
+    def together(self, call: Callable[[int], str]) -> Raw:
+        like = self.parts[0]
         names = [name for name in like.columns if all(name in part.columns for part in self.parts)]
         labels = [part.labels for part in self.parts if part.labels is not None]
         return replace(

@@ -15,6 +15,7 @@ from amends.data.given import named_once
 from amends.errors import BadInput, first_line
 
 SOME = 1000  # rows of a CSV that say how long its rows are
+PACKED = 4  # how many times as large a gzipped one may well be
 
 
 def csv(path: Path, asked: Asked) -> Raw:
@@ -30,7 +31,8 @@ def csv(path: Path, asked: Asked) -> Raw:
             raise BadInput(f"the columns are separated by semicolons; {path}; save it with commas")
     how |= {"dtype": {c: str for c in head.columns if c in ("id", asked.id)}, "na_values": ["", "nan", "NaN"]}
     size = sum(int(head[c].str.len().sum()) + len(head) for c in head.columns)
-    return in_pieces(lambda: _lines(path, rows_of(len(head), size), how), path, asked)
+    rows = rows_of(len(head), size, path.stat().st_size * (PACKED if path.suffix == ".gz" else 1))
+    return in_pieces(lambda: _lines(path, rows, how), path, asked)
 
 
 def _names(path: Path, how: dict[str, Any]) -> Sequence[str]:
@@ -40,10 +42,13 @@ def _names(path: Path, how: dict[str, Any]) -> Sequence[str]:
     return pd.read_csv(path, header=None, nrows=1, dtype=str, **how).iloc[0].tolist()
 
 
-def _lines(path: Path, rows: int, how: dict[str, Any]) -> Iterator[Table]:
+def _lines(path: Path, rows: int | None, how: dict[str, Any]) -> Iterator[Table]:
     import pandas as pd
 
     with _told(path):
+        if rows is None:
+            yield columns_of(pd.read_csv(path, **how))
+            return
         parts: Any = pd.read_csv(path, chunksize=rows, **how)
         with parts:
             for part in parts:
@@ -75,8 +80,8 @@ def parquets(paths: Sequence[Path], asked: Asked) -> Raw:
             rows += about.num_rows
             size += sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
             features = features or _features(file.schema_arrow.metadata or {})
-    where, most = paths[0] if len(paths) == 1 else paths[0].parent, rows_of(rows, size)
-    return in_pieces(lambda: _batches(paths, where, most if most < rows else None), where, asked, features)
+    where, most = paths[0] if len(paths) == 1 else paths[0].parent, rows_of(rows, size, size)
+    return in_pieces(lambda: _batches(paths, where, most), where, asked, features)
 
 
 @contextmanager
