@@ -180,7 +180,7 @@ def _values(table: Table, used: list[str], kind: str, path: Path, at: Place) -> 
         if not _is_numeric(table[c]):
             odd = next((i for i, v in enumerate(table[c]) if not _is_number(v)), 0)
             raise BadInput(f"column {c} holds {table[c][odd]!r}; {at(odd)}; give numbers, or leave it out")
-    return _side_by_side(table, used).astype(np.float64)
+    return np.stack([table[c] for c in used], 1, dtype=np.float64)
 
 
 def _side_by_side(table: Table, names: list[str]) -> np.ndarray:

@@ -23,7 +23,7 @@ from amends.data.formats.columns import Table, at_row, breaks_in, inputs_in, lab
 from amends.data.formats.raw import ROW, Asked, Raw
 from amends.errors import BadInput, DiskError
 
-WHOLE = 2**28  # bytes of a table that is read as a whole; a larger one
+WHOLE = 2**26  # bytes of a table that is read as a whole; a larger one
 PIECE = 2**25  # is read in pieces of so many
 Pieces = Callable[[], Iterator[Table]]  # from the first row on, each time it is called
 

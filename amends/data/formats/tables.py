@@ -90,7 +90,7 @@ def _opened(path: Path) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError) as e:
         if isinstance(e, BadInput):
