@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -59,6 +60,7 @@ EXIT = (
 )  # fmt: skip
 
 
+AGAIN = 3.0  # seconds in which a second signal is the same wish
 NAMES = (errno.ENAMETOOLONG, errno.ELOOP)  # of what a user wrote, not of the disk
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
@@ -93,8 +95,19 @@ class Terminated(BaseException):
     """SIGTERM, as an exception, so that what is half-written is cleaned away."""
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
+def _heed() -> None:
+    """SIGINT and SIGTERM stop the program once. `timeout` and impatient people ask twice: what comes right behind the
+    first does not stop the clearing away."""
+    last = [float("-inf")]
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        before, last[0] = last[0], time.monotonic()
+        if last[0] - before > AGAIN:
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell has it ignored
+        signal.signal(signal.SIGINT, stop)
 
 
 def code_of(error: BaseException) -> int:
@@ -207,9 +220,13 @@ def _say(text: str, kind: str = "error") -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, _terminate)
+    _heed()
     for name in ("stdout", "stderr"):  # closed by whoever started it: then what is said goes nowhere
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     args = sys.argv[1:]
-    sys.exit(run_as_one(args, run) if is_one_of_many() else run(args))
+    code = run_as_one(args, run) if is_one_of_many() else run(args)
+    if code in (130, 143):  # it has stopped already
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(code)

@@ -10,6 +10,8 @@ import argparse
 import os
 import random
 import shutil
+import signal
+import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
@@ -123,6 +125,12 @@ FULL = {
 }  # fmt: skip
 
 
+def _end(*_: object) -> None:
+    """With the processes that share the cases; `timeout` asks twice."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Faults, in full.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(FULL)}; all when left out")
@@ -131,6 +139,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600.0, help="that a fault may take at most")
     parser.add_argument("--case", type=int, help="this one alone, as a wrong one is numbered")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end)
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path.cwd()), os.environ.get("PYTHONPATH")]))
     wrong = 0

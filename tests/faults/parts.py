@@ -147,6 +147,7 @@ def _replaced(worker: _Worker, kind: Kind, tally: Tally, folder: str) -> dict[Co
 
 def _work(kind: Kind, part: Part, pipe: Connection, folder: str) -> None:
     os.setpgrp()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     own = tempfile.mkdtemp(dir=folder)
     os.environ["XDG_STATE_HOME"] = str(Path(own) / "state")
     with contextlib.chdir(own), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):

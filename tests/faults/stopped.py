@@ -180,7 +180,8 @@ def _told(number: int, verb: str, project: str) -> Outcome:
         process.stderr.readline()
         time.sleep(rng.uniform(0, wanted.seconds / 2))
         start = time.monotonic()
-        process.send_signal(what)
+        for _ in range(1 + number % 2):  # every second time twice, as `timeout` does
+            process.send_signal(what)
         _, said = process.communicate()
         if process.returncode not in (0, -what) or result(Path("run")) != wanted.left:  # otherwise it had ended
             break
