@@ -11,11 +11,13 @@ from difflib import get_close_matches
 from typing import Any
 
 LISTED = 24  # names an error lists
+UNSAFE = "it holds more than numbers, and reading that could run code"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of another library's error, to quote inside one of ours."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """The first line of another library's error, to quote inside one of ours, unless it says how to load unsafely."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return UNSAFE if any(word in line for word in ("allow_pickle", "weights_only", "trust_remote_code")) else line
 
 
 def visible(text: str) -> str:

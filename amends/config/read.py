@@ -79,7 +79,7 @@ def read_config(path: Path) -> Config:
         raise BadInput(f"the config cannot be read ({e}); {path}; give a text file in UTF-8") from None
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
+    except (tomllib.TOMLDecodeError, RecursionError) as e:
         raise BadInput(f"not valid TOML ({e}); {path}; correct that line") from None
     if "run" in tables and "config" in tables:
         return as_config(tables["config"], Path(tables["run"].get("folder", path.parent)), str(path))

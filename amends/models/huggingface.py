@@ -81,7 +81,7 @@ def _config(where: Path) -> dict[str, Any]:
         raise BadInput(
             f"there is no config.json; huggingface {where}; give the folder that save_pretrained wrote"
         ) from e
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise BadInput(f"config.json is not valid JSON ({first_line(e)}); huggingface {where}; copy it again") from e
     if isinstance(config, dict) and config.get("quantization_config"):
         raise BadInput(

@@ -62,7 +62,7 @@ def weight_files(source: Path) -> list[Path]:
 def _shards(index: Path) -> list[Path]:
     try:
         named = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as e:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as e:
         raise BadInput(f"the index of shards cannot be read ({first_line(e)}); weights {index}; copy it again") from e
     files = [index.parent / Path(str(name)).name for name in named]
     for path in files:

@@ -43,7 +43,7 @@ def read_text(path: Path) -> str:
 def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as e:
+    except (tomllib.TOMLDecodeError, RecursionError) as e:
         raise _damaged(path, e) from None
 
 

@@ -31,7 +31,7 @@ def huggingface(path: Path, asked: Asked) -> Raw:
 def _splits(path: Path) -> list[str]:
     try:
         return [str(s) for s in json.loads(path.read_text())["splits"]]
-    except (OSError, ValueError, KeyError, TypeError) as e:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
         raise BadInput(f"the list of splits cannot be read ({first_line(e)}); {path}; save the dataset again") from e
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from amends.data.formats.pictures import channels_first
 from amends.data.formats.raw import IMAGE, ROW, TEXT, Asked, Raw
@@ -17,6 +19,7 @@ from amends.data.views import LABELS
 from amends.errors import BadInput, first_line, nearest
 
 NPY = b"\x93NUMPY"
+DEFLATED = 1100  # bytes that one byte of a deflated file can become at most, and some more
 INPUTS = ("x", "X", "images", "image", "data", "inputs", "features", "text")
 
 
@@ -61,6 +64,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             if opened.read(len(NPY)) == NPY:
                 what = "this is one array (.npy), not several under their names"
                 raise BadInput(f"{what}; {path}; save inputs and labels with numpy.savez")
+            _refuse_lies(opened, path)
             opened.seek(0)
             with np.load(opened, allow_pickle=False) as file:
                 return {k: native(np.atleast_1d(file[k])) for k in file.files}
@@ -69,6 +73,23 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     except (ValueError, OSError, EOFError, AttributeError, TypeError, KeyError, NotImplementedError, RuntimeError,
             zipfile.BadZipFile, zlib.error) as e:  # fmt: skip
         raise BadInput(f"the arrays cannot be read ({first_line(e)}); {path}; save numbers with numpy.savez") from e
+
+
+def _refuse_lies(opened: Any, path: Path) -> None:
+    """BadInput for an array that says it is larger than what is there, before memory is taken for it."""
+    with zipfile.ZipFile(opened) as archive:
+        for part in archive.infolist():
+            with archive.open(part) as member:
+                if member.read(len(NPY)) != NPY:
+                    continue
+                major, _ = member.read(2)
+                read = npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0
+                shape, _, kind = read(member)
+                most = DEFLATED * part.compress_size if part.compress_type == zipfile.ZIP_DEFLATED else part.file_size
+                says, holds = math.prod(shape) * kind.itemsize, min(part.file_size, most)
+                if not kind.hasobject and says > holds:
+                    what = f"array {part.filename} says it has {says:,} bytes, and {holds:,} are there"
+                    raise BadInput(f"{what}; {path}; the file is damaged, save it again with numpy.savez")
 
 
 def _key(

@@ -15,6 +15,7 @@ from torch.nn import functional as nnf
 from amends.data.formats.raw import Raw
 from amends.errors import BadInput, first_line, kind_of
 
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # others may start a program, as Ghostscript for EPS
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 
@@ -91,7 +92,7 @@ def opened(given: Any, gray: bool, where: str) -> Any:
     if isinstance(given, Path) and not given.is_file():
         raise BadInput(f"there is no such image file; {where}; give paths relative to the file that lists them")
     try:
-        with Image.open(io.BytesIO(given) if isinstance(given, bytes) else given) as image:
+        with Image.open(io.BytesIO(given) if isinstance(given, bytes) else given, formats=FORMATS) as image:
             if image.mode in DEEP:
                 raise BadInput(f"the image has more than 8 bits per channel; {where}; convert it to 8 bits first")
             return image.convert("L" if gray else "RGB")

@@ -130,7 +130,7 @@ def columns_of(frame: Any) -> Table:
 def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     try:
         return json.loads(metadata[b"huggingface"])["info"]["features"]
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         return {}
 
 
