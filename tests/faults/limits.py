@@ -6,6 +6,7 @@ import gc
 import os
 import resource
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,16 +38,13 @@ def with_memory(megabytes: int, work: Work) -> Ended:
     return in_child(capped)
 
 
-def soak(times: int) -> tuple[Held, Held]:
-    """Searches one after the other in this process: what it holds after a fifth of them, and after all."""
-    early = None
-    for number in range(times):
+def soak(times: int) -> Iterator[tuple[int, Held]]:
+    """Searches one after the other in this process: after each fifth of them how many there were, and what it holds."""
+    for number in range(1, times + 1):
         assert amends("identify", "-o", "soaked", "-q") == 0
         shutil.rmtree("soaked")
-        if number + 1 == max(1, times // 5):
-            early = held()
-    assert early is not None
-    return early, held()
+        if number % max(1, times // 5) == 0:
+            yield number, held()
 
 
 def held() -> Held:
