@@ -21,6 +21,7 @@ from settings import SETTINGS
 from worlds import World
 
 from amends import methods
+from amends.committee import trying
 from amends.committee.decide import evidence, try_all
 from amends.committee.trying import Trial, on_all
 from amends.evaluation.rankings import average_precision
@@ -60,7 +61,7 @@ def tried(sets: dict[str, Any], settings: Identifying, names: tuple[str, ...]) -
     members = {name: made[name] for name in names}
     given = evidence(sets["train"], sets["failures"], sets["remaining"], 0, settings)
     trials = try_all(members, given, Progress(), settings).trials
-    return {name: on_all(members[name], trial, given) for name, trial in trials.items()}
+    return {name: on_all(trial, trying.scores_of(members[name], trial, given), given) for name, trial in trials.items()}
 
 
 def rows(world: World) -> dict[str, float]:

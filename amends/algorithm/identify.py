@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from amends.algorithm.budget import announce_search
 from amends.algorithm.selection import fraction, positive, top
-from amends.committee.decide import MemberWeight, decide
+from amends.committee.decide import MemberWeight, committee, decide
+from amends.committee.rows import Rows
 from amends.data.splits import split
 from amends.editors import PATIENCE, Editor, HeldOut, Watch, follow
 from amends.editors.tangent import Linearised
 from amends.errors import BadInput, NonFinite, many
 from amends.evidence.factor import Factor
-from amends.evidence.params import Params, flatten, large, plus
+from amends.evidence.params import Params, flatten, plus
 from amends.evidence.prepare import entry, needed, prepare, whole
 from amends.methods import BY_NAME, Default, Method, Scorer
 from amends.methods import scores as scores_from_elsewhere
@@ -219,7 +220,7 @@ def identified(
             log_p = train.per_example(train.network.params)
             finite(log_p, "the log-likelihood", "train")
             if method is None or isinstance(method, Default):
-                scored = _by_default(method or Default(), train, failures, remaining, seed, progress)
+                scored = by_default(method or Default(), train, failures, remaining, seed, progress)
             else:
                 scored = _by_scorer(method, train, failures)
     before = finite(log_p, "the log-likelihood", "train")
@@ -239,13 +240,12 @@ class Scored(NamedTuple):
     unseen: np.ndarray | None = None
 
 
-def _by_default(
-    default: Default, train: Factor, failures: Factor, remaining: Factor | None, seed: int, progress: Progress
-) -> Scored:
-    settings = default.settings_for(large(train.network.params)).identifying
-    held = remaining is not None and len(remaining) >= settings.trials.few
-    members = default.identifying(held, large(train.network.params), len(train))
-    made = decide(members, train, failures, remaining, seed, progress, settings)
+def by_default(
+    default: Default, train: Factor, failures: Factor, remaining: Factor | None, seed: int, progress: Progress,
+    known: Rows | None = None,
+) -> Scored:  # fmt: skip
+    members, settings = committee(default, train, remaining)
+    made = decide(members, train, failures, remaining, seed, progress, settings, known)
     return Scored(made.scores, made.raw, made.start, made.edited, made.members, made.unseen)
 
 

@@ -1,33 +1,63 @@
-"""Step I for a part of D, where machines that cannot talk to each other each score some of it."""
+"""Step I for a part of D, where machines that cannot talk to each other each score some of it, and for the parts
+together."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
-from amends.algorithm.identify import Identified, Influence, by_edit, finite
+from amends.algorithm.identify import Identified, Influence, by_default, by_edit, finite
+from amends.committee.decide import committee, decide_part
+from amends.committee.rows import Rows
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
-from amends.methods import Method
+from amends.methods import Default, Method
 from amends.progress import Progress
+
+Arrays = Mapping[str, np.ndarray]
+BEFORE = "before"  # log p(z|θ̂) of a part, in the arrays of either
 
 
 def identified_part(
     train: Factor, failures: Factor, remaining: Factor | None, method: Any, seed: int, progress: Progress, part: slice
-) -> Identified:
-    """The scores of a part of D, to the bit those it has among all of D, if it begins and ends with a batch.
+) -> tuple[dict[str, np.ndarray], Identified | None]:
+    """What a file holds of a part of D, to the bit what it is among all of D, if it begins and ends with a batch; and
+    the same as an influence, where one method edits the model.
 
-    What a method sums over D, such as a Fisher, is summed over all of it.
+    What a method sums over D, such as a Fisher, is summed over all of it; so are the trials of the default.
     """
-    if not isinstance(method, Method):
-        raise BadInput(
-            "with this method the scores of a part depend on all of train; --shard; name one that edits the model, "
-            "--method functional for example, or start several processes with torchrun"
-        )
     with torch.autocast(train.network.device.type, enabled=False):
         finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
+        if isinstance(method, Default):
+            log_p = train[part].per_example(train.network.params)
+            before = finite(log_p, "the log-likelihood", "train")
+            members, settings = committee(method, train, remaining)
+            rows = decide_part(members, train, failures, remaining, seed, progress, settings, part)
+            return {**rows.arrays(), BEFORE: before}, None
+        if not isinstance(method, Method):
+            raise BadInput(
+                "with this method the scores of a part depend on all of train; --shard; leave --method out, name one "
+                "that edits the model, or start several processes with torchrun"
+            )
         scored, log_p = by_edit(method, train, failures, remaining, seed, progress, part)
     before = finite(log_p, "the log-likelihood", "train")
     scores, raw = (finite(values, "the score", "train") for values in (scored.scores, scored.raw))
-    return Influence(scores, raw, before, train[part], failures, scored.start, scored.edited).identified
+    found = Influence(scores, raw, before, train[part], failures, scored.start, scored.edited).identified
+    return {"scores": found.scores, "raw": found.raw, BEFORE: found.before}, found
+
+
+def identified_together(
+    parts: Sequence[Arrays], train: Factor, failures: Factor, remaining: Factor | None, default: Default, seed: int,
+    progress: Progress,
+) -> Identified:  # fmt: skip
+    """The default's decision from the parts: its members are tried here too, and must end as they did there."""
+    rows = Rows.joined(parts, train.network.device)
+    before = np.concatenate([part[BEFORE] for part in parts])
+    with torch.autocast(train.network.device.type, enabled=False):
+        made = by_default(default, train, failures, remaining, seed, progress, rows)
+    scores, raw = (finite(values, "the score", "train") for values in (made.scores, made.raw))
+    found = Influence(scores, raw, before, train, failures, made.start, made.edited, made.members, made.unseen)
+    return found.identified

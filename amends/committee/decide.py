@@ -13,7 +13,7 @@ Read `decide`: try, weigh, combine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,16 +23,17 @@ from torch import Tensor
 
 from amends.committee.excess import RightLabels
 from amends.committee.known import Known
-from amends.committee.trying import Evidence, Trial, edited, learned, on_all, trial
+from amends.committee.rows import Rows, mark
+from amends.committee.trying import Evidence, Trial, edited, learned, on_all, scores_of, trial
 from amends.committee.weighing import confidence, found_most, joined, weights_of
 from amends.data.splits import some
 from amends.editors.tangent import Linearised
 from amends.errors import AmendsError
 from amends.evidence.factor import Factor
-from amends.evidence.params import plus, scaled
+from amends.evidence.params import large, plus, scaled
 from amends.likelihoods import Weighted
 from amends.methods import Method
-from amends.methods.library.default import Member
+from amends.methods.library.default import Default, Member
 from amends.methods.library.loss import LearnedLoss
 from amends.posteriors import Point, Posterior
 from amends.progress import Progress
@@ -83,6 +84,13 @@ class Tried:
         return {name: t for name, t in self.trials.items() if t.ends}
 
 
+def committee(default: Default, train: Factor, remaining: Factor | None) -> tuple[dict[str, Member], Identifying]:
+    """The members, and the settings they are tried and weighed with."""
+    settings = default.settings_for(large(train.network.params)).identifying
+    held = remaining is not None and len(remaining) >= settings.trials.few
+    return default.identifying(held, large(train.network.params), len(train)), settings
+
+
 def decide(
     members: Mapping[str, Member],
     train: Factor,
@@ -91,28 +99,62 @@ def decide(
     seed: int,
     progress: Progress,
     settings: Identifying = SETTINGS,
+    known: Rows | None = None,
 ) -> Decision:
-    """Try every member on halves, weigh them, and combine the scores of those that count."""
-    given = evidence(train, failures, remaining, seed, settings)
-    tried = try_all(members, given, progress, settings)
-    if not tried.edits:
-        raise next(iter(tried.refused.values()))
-    counting = _counting(tried.trials, settings) | _counting(tried.edits, settings)
+    """Try every member on halves, weigh them, and combine the scores of those that count; these may be `known`, since
+    others computed them."""
+    given, tried, counting = tried_on_halves(members, train, failures, remaining, seed, progress, settings)
+    if known is not None:
+        known.check(tried.trials)
     for name in counting:
-        tried.trials[name] = _scored(members[name], tried.trials[name], given, progress, settings)
+        member, trial = members[name], tried.trials[name]
+        every = with_all_failures(member, trial, given, progress, settings)
+        scores = scores_of(member, every, given) if known is None else known.scores[name]
+        halves = on_all(trial, scores[: len(trial.scores)], given)
+        tried.trials[name] = replace(halves, scores=scores, ends=every.ends[len(trial.ends) :] or trial.ends)
     weights, own = weights_of(tried.trials, settings.weights), weights_of(tried.edits, settings.weights)
     scores = combined({name: tried.trials[name] for name in counting}, weights, own, settings)
-    q, after = _middle(tried.edits[max(own, key=lambda name: own[name])])
-    raw = q.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
-    known = given.labels is not None
+    most = max(own, key=lambda name: own[name])
+    q, after = middle(tried.edits[most].ends)
+    raw = lost(q, after, train) if known is None else known.raw[most]
+    judged = given.labels is not None
     counted = [
-        MemberWeight(name, t.found if known else None, t.balanced if t.ends else None, weights.get(name, 0.0),
+        MemberWeight(name, t.found if judged else None, t.balanced if t.ends else None, weights.get(name, 0.0),
                      wrong=t.excess.share if t.excess and found_most([t], settings.weights) else 0.0)
         for name, t in tried.trials.items()
     ]  # fmt: skip
     counted += [MemberWeight(name, None, None, 0.0, str(e)) for name, e in tried.refused.items()]
     unseen = sum((own[name] * t.failures for name, t in tried.edits.items()), np.zeros(len(failures)))
     return Decision(scores, raw, q, after, tuple(counted), unseen)
+
+
+def tried_on_halves(
+    members: Mapping[str, Member], train: Factor, failures: Factor, remaining: Factor | None, seed: int,
+    progress: Progress, settings: Identifying,
+) -> tuple[Evidence, Tried, list[str]]:  # fmt: skip
+    """With the names of those that count."""
+    given = evidence(train, failures, remaining, seed, settings)
+    tried = try_all(members, given, progress, settings)
+    if not tried.edits:
+        raise next(iter(tried.refused.values()))
+    counting = _counting(tried.trials, settings) | _counting(tried.edits, settings)
+    return given, tried, [name for name in tried.trials if name in counting]
+
+
+def decide_part(
+    members: Mapping[str, Member], train: Factor, failures: Factor, remaining: Factor | None, seed: int,
+    progress: Progress, settings: Identifying, part: slice,
+) -> Rows:  # fmt: skip
+    """What there is to know of a part of D before a decision: trials are made with all of D, and scores are of the
+    part alone, to the bit those it has among all of D if it begins and ends with a batch."""
+    given, tried, counting = tried_on_halves(members, train, failures, remaining, seed, progress, settings)
+    scores, raw = {}, {}
+    for name in counting:
+        every = with_all_failures(members[name], trial := tried.trials[name], given, progress, settings)
+        scores[name] = scores_of(members[name], every, given, part)
+        if every.ends:
+            raw[name] = lost(*middle(every.ends[len(trial.ends) :] or trial.ends), train[part])
+    return Rows(scores, raw, mark(tried.trials))
 
 
 def evidence(train: Factor, failures: Factor, remaining: Factor | None, seed: int, settings: Identifying) -> Evidence:
@@ -153,15 +195,20 @@ def _counting(trials: Mapping[str, Trial], settings: Identifying) -> set[str]:
     return {name for name, weight in weights_of(trials, settings.weights).items() if weight}
 
 
-def _scored(member: Member, tried: Trial, given: Evidence, progress: Progress, settings: Identifying) -> Trial:
-    """A member that counts, with its scores of all of D; where that is asked for, also of an edit that is shown all
-    of the failures."""
-    made = on_all(member, tried, given)
+def with_all_failures(
+    member: Member, tried: Trial, given: Evidence, progress: Progress, settings: Identifying
+) -> Trial:
+    """Where that is asked for, the trial with one more edit, which is shown all of the failures."""
     if not settings.trials.whole or not isinstance(member, Method):
-        return made
+        return tried
     every = some(np.arange(len(given.failures)), 4 * settings.trials.shown, given.seed)
-    q, after = edited(member, given, given.held, every, progress.counter("inserting all failures"))
-    return replace(made, scores=(*made.scores, given.train.edited(q, after).scores(member)), ends=((q, after),))
+    last = edited(member, given, given.held, every, progress.counter("inserting all failures"))
+    return replace(tried, ends=(*tried.ends, last))
+
+
+def lost(q: Posterior, after: Posterior, train: Factor) -> Tensor:
+    """r̃ of an edit."""
+    return q.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
 
 
 def combined(
@@ -177,12 +224,12 @@ def combined(
     return torch.where(scores > 0, scores, harm.clamp(max=0))
 
 
-def _middle(tried: Trial) -> tuple[Posterior, Posterior]:
+def middle(ends: Sequence[tuple[Posterior, Posterior]]) -> tuple[Posterior, Posterior]:
     """Before the edits, and halfway between where they ended."""
-    q, after = tried.ends[0]
-    if len(tried.ends) == 1:
+    q, after = ends[0]
+    if len(ends) == 1:
         return q, after
-    other = tried.ends[1][1]
+    other = ends[1][1]
     if isinstance(after, Linearised) and isinstance(other, Linearised):
         return q, Linearised(after.origin, scaled(plus(after.direction, other.direction), 0.5))
     return q, Point(scaled(plus(after.mean, other.mean), 0.5))

@@ -114,15 +114,22 @@ def learned(member: LearnedLoss, given: Evidence) -> Trial:
     return Trial(np.zeros(0), np.zeros(0), (scores,), excess, known=(every,), learned=after)
 
 
-def on_all(member: Member, tried: Trial, given: Evidence) -> Trial:
-    """The same trial, with the scores of all of D."""
+def scores_of(member: Member, tried: Trial, given: Evidence, part: slice = slice(None)) -> tuple[Tensor, ...]:
+    """What a trial makes of each example of D, or of a part of it: one for each of its edits. Those of all of D may be
+    known already."""
+    known = tried.scores if len(given.sample) == len(given.train) else ()
+    data = given.train if part == slice(None) else given.train[np.arange(len(given.train))[part]]
+    here = tuple(scores[part] for scores in known)
+    if isinstance(member, LearnedLoss):
+        return here or (member.score(cast("Posterior", tried.learned), data.data),)
+    return here + tuple(data.edited(q, after).scores(member) for q, after in tried.ends[len(here) :])
+
+
+def on_all(tried: Trial, scores: tuple[Tensor, ...], given: Evidence) -> Trial:
+    """The same trial, with its scores of all of D."""
     if len(given.sample) == len(given.train):
         return tried
     labels = given.labels
-    if isinstance(member, LearnedLoss):
-        scores: tuple[Tensor, ...] = (member.score(cast("Posterior", tried.learned), given.train.data),)
-    else:
-        scores = tuple(given.train.edited(q, after).scores(member) for q, after in tried.ends)
     parts = [] if labels is None else [_excess(labels, k, s) for k, s in zip(tried.known, scores, strict=True)]
     return replace(tried, scores=scores, excess=Excess.mean(parts) if parts else None)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tomli_w
 from safetensors.torch import load_file, save_file
 
 from amends.algorithm.identify import Identified
-from amends.algorithm.part import identified_part
+from amends.algorithm.part import identified_part, identified_together
 from amends.algorithm.problem import Problem
 from amends.errors import BadInput, RunMismatch
 from amends.evidence.prepare import entry
+from amends.methods import Default
 from amends.progress import Progress
 from amends.runs.claim import claimed
 from amends.runs.compare import same_recipe
@@ -28,6 +28,7 @@ from amends.workflow.warned import suspect_labels
 
 SHARD = "shard"  # the state of a run folder that holds a part of a search
 ARRAYS = ("scores", "raw", "before")
+EDIT = "edited.safetensors"
 
 
 def shard_named(text: str) -> tuple[int, int]:
@@ -50,14 +51,14 @@ def identify_shard(job: Job, out: Path, shard: tuple[int, int], progress: bool |
         start, stop = (min(len(train), train.batch * (batches * (shard[0] + k) // shard[1])) for k in (0, 1))
         with Progress.shown(progress) as shown:
             method, seed = problem.plan.identify_with, problem.plan.seed
-            found = identified_part(train, query, guard, method, seed, shown, slice(start, stop))
+            arrays, found = identified_part(train, query, guard, method, seed, shown, slice(start, stop))
 
         def fill(made: Path) -> None:
-            np.savez(made / "shard.npz", allow_pickle=False, query=part.query, span=np.array([start, stop, *shard]),
-                     **{name: getattr(found, name) for name in ARRAYS})  # fmt: skip
-            if found.edited is not None:
+            span = np.array([start, stop, *shard])
+            np.savez(made / "shard.npz", allow_pickle=False, query=part.query, span=span, **arrays)
+            if found is not None and found.edited is not None:
                 save_file({k: v.cpu().contiguous().clone() for k, v in found.edited.items()},
-                          made / "edited.safetensors")  # fmt: skip
+                          made / EDIT)  # fmt: skip
             about = origin_of(job, out.name).about(SHARD, job.given)
             (made / "run.toml").write_text(tomli_w.dumps(about), encoding="utf-8")
 
@@ -70,11 +71,11 @@ def merge_into(opened: Sequence[Run], job: Job, out: Path, progress: bool | None
     """The run folder that one `amends identify` would have written, from those of all its shards."""
     with claimed(out, "identify"):
         problem = _of_one_group(job)
-        known = _merged([run.folder for run in opened], len(job.given["train"]), problem.parts[0].query)
+        parts = _parts([run.folder for run in opened], len(job.given["train"]), problem.parts[0].query)
         now = origin_of(job, out.name).about(IDENTIFIED, job.given)
         same_recipe(opened[0], {k: v for k, v in now.items() if k != "config"})
         with Progress.shown(progress) as shown:
-            search = problem.search((), shown, known)
+            search = problem.search((), shown, _together(parts, problem, job, shown))
         write_run(out, lambda made: write_first_search(problem, search, origin_of(job, out.name), made))
     return Run.open(out), suspect_labels(search.suspects, search.part, job.given["failures"], "failures.csv")
 
@@ -96,33 +97,43 @@ def shards_in(folders: Sequence[Path]) -> list[Run]:
     return opened
 
 
-def _merged(folders: Sequence[Path], n: int, query: np.ndarray) -> Identified:
-    parts: dict[int, dict[str, np.ndarray]] = {}
-    edits: dict[int, dict[str, Any]] = {}
+def _parts(folders: Sequence[Path], n: int, query: np.ndarray) -> dict[Path, dict[str, np.ndarray]]:
+    """What the shards hold, in their order; all are there once, and are of these sets."""
+    found: dict[int, tuple[Path, dict[str, np.ndarray]]] = {}
     count = 0
     for folder in folders:
         with np.load(folder / "shard.npz", allow_pickle=False) as kept:
             arrays = {name: kept[name] for name in kept.files}
         number, count = (int(v) for v in arrays["span"][2:])
-        if number in parts:
+        if number in found:
             raise BadInput(f"shard {number}/{count} is there twice; {folder}; give each once")
-        parts[number] = arrays
-        if (folder / "edited.safetensors").exists():
-            edits[number] = load_file(folder / "edited.safetensors")
-    missing = [number for number in range(count) if number not in parts]
+        found[number] = folder, arrays
+    missing = [number for number in range(count) if number not in found]
     if missing:
         raise BadInput(f"shard {missing[0]}/{count} is missing; {folders[0]}; run amends identify --shard for it too")
-    ordered = [parts[number] for number in range(count)]
-    if sum(len(p["scores"]) for p in ordered) != n or any(not np.array_equal(p["query"], query) for p in ordered):
+    ordered = dict(found[number] for number in range(count))
+    rows = sum(len(part["before"]) for part in ordered.values())
+    if rows != n or any(not np.array_equal(part["query"], query) for part in ordered.values()):
         raise RunMismatch(f"the shards do not cover train and its failures; {folders[0]}; make them with one config")
-    for number, edited in edits.items():
+    return ordered
+
+
+def _together(
+    parts: Mapping[Path, Mapping[str, np.ndarray]], problem: Problem, job: Job, shown: Progress
+) -> Identified:
+    method, seed, split = problem.plan.identify_with, problem.plan.seed, problem.parts[0]
+    if isinstance(method, Default):
+        query, guard = job.given["failures"][split.query], split.guarding(job.given)
+        return identified_together(list(parts.values()), job.given["train"], query, guard, method, seed, shown)
+    edits = [load_file(folder / EDIT) if (folder / EDIT).exists() else {} for folder in parts]
+    for number, edited in enumerate(edits):
         if any(not edited[k].equal(v) for k, v in edits[0].items()):
             raise RunMismatch(
-                f"shards 0 and {number} ended their edit with other weights; {folders[0]}; "
+                f"shards 0 and {number} ended their edit with other weights; {next(iter(parts))}; "
                 "run all of them on machines of one kind, with as many threads"
             )
-    scores, raw, before = (np.concatenate([p[name] for p in ordered]) for name in ARRAYS)
-    return Identified(scores, raw, before, edits.get(0))
+    scores, raw, before = (np.concatenate([p[name] for p in parts.values()]) for name in ARRAYS)
+    return Identified(scores, raw, before, edits[0] or None)
 
 
 def _of_one_group(job: Job) -> Problem:

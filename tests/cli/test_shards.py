@@ -27,10 +27,26 @@ def test_shards_merge_to_the_bytes_of_one_search(parts, project, tmp_path):
     assert amends("treat", tmp_path / "merged", "--top", 20, "-q") == 0
 
 
+def test_shards_of_the_default_merge_to_the_bytes_of_one_search(project, tmp_path, monkeypatch):
+    """Members are tried in every shard, and in the end; what they count for is known then."""
+    monkeypatch.chdir(project)
+    ask = ("-q", "--budget", "quick", "--batch-size", 64)
+    for i in range(2):
+        assert amends("identify", "-o", tmp_path / f"part-{i}", "--shard", f"{i}/2", *ask) == 0
+    assert amends("identify", "-o", tmp_path / "whole", *ask) == 0
+    assert amends("merge", tmp_path / "part-0", tmp_path / "part-1", "-o", tmp_path / "merged", "-q") == 0
+    found = sorted(path.name for path in (tmp_path / "whole/identified").iterdir())
+    for name in (*FILES[:3], *(f"identified/{name}" for name in found)):
+        assert (tmp_path / "merged" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("identify", "--shard", "0/3"), "with this method the scores of a part depend on all of train; --shard; name"),
+        (
+            ("identify", "--method", "loss", "--shard", "0/3"),
+            "with this method the scores of a part depend on all of train; --shard; leave --method out, name one",
+        ),
         (("identify", "--shard", "3/3"), "--shard is '3/3'; it must be i/n with i from 0 to n - 1; give 0/4, 1/4,"),
         (("identify", "--shard", "one"), "--shard is 'one'; it must be i/n"),
         (("merge", "runs/part-0", "runs/part-2"), "shard 1/3 is missing; runs/part-0; run amends identify --shard for"),
