@@ -46,7 +46,10 @@ def nearest(name: Any, known: Iterable[Any]) -> str:
 
 
 class AmendsError(Exception):
-    """Any error amends raises on purpose."""
+    """Any error amends raises on purpose: one line, also where it quotes something that takes several."""
+
+    def __str__(self) -> str:
+        return " ".join(super().__str__().split("\n"))
 
 
 class BadInput(AmendsError, ValueError):

@@ -288,9 +288,9 @@ def held_out(failures: Factor, hold: float, seed: int = 0) -> tuple[Factor, Held
 
 
 def _by_scorer(scorer: Any, train: Factor, failures: Factor) -> Scored:
-    if not callable(scorer) or (isfunction(scorer) and scorer.__module__.startswith("amends.methods")):
-        named = getattr(scorer, "__name__", repr(scorer))
-        known = ", ".join(f"{k}()" for k in BY_NAME)
+    ours = isfunction(scorer) and scorer.__module__.startswith("amends.methods")
+    if ours or isinstance(scorer, type | torch.nn.Module) or not callable(scorer):
+        named, known = getattr(scorer, "__name__", repr(scorer)), ", ".join(f"{k}()" for k in BY_NAME)
         raise BadInput(f"method is {named}; it is not an object of amends.methods; pass one of {known}")
     scores = torch.as_tensor(scorer(train, failures))
     if scores.shape != (len(train),):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from amends.algorithm.selection import fraction, indices, top
-from amends.errors import BadInput
+from amends.errors import BadInput, kind_of
 from amends.evidence.factor import Factor
 from amends.evidence.params import large
 from amends.methods import Default, Method
@@ -51,7 +51,7 @@ class Options:
         return tuple(name for name in ("anyway", "trust", "unsafe_pickle") if getattr(self, name))
 
     def __post_init__(self) -> None:
-        if self.learn not in (None, True, False):
+        if not isinstance(self.learn, bool | None):
             raise BadInput(
                 f"learn is {self.learn!r}; it must be True, False or None; pass None to let the evidence decide"
             )
@@ -74,8 +74,12 @@ class Options:
 def sets_to_keep(keep: Any) -> tuple[dict[str, Any], dict[str, float | None]]:
     """Further labelled sets by the names messages use, and the accuracy each must end with where the user says."""
     keep = (keep,) if isinstance(keep, Keep) else keep
+    if not isinstance(keep, Mapping | Sequence) or isinstance(keep, str | bytes):
+        raise BadInput(f"keep is {kind_of(keep)}; pass a list of labelled sets, or sets by name")
     given = {f"keep[{name!r}]": k for name, k in (keep.items() if isinstance(keep, Mapping) else enumerate(keep))}
     for name, k in given.items():
+        if k is None:
+            raise BadInput(f"{name} is None; pass labelled examples, or leave it out")
         if isinstance(k, Keep) and not _is_share(k.least):
             raise BadInput(f"least of {name} is {k.least!r}; it must be from 0 to 1; pass the share that must be right")
     sets = {name: k.data if isinstance(k, Keep) else k for name, k in given.items()}

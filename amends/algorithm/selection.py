@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from amends.config.decisions import decided
-from amends.errors import BadInput
+from amends.errors import BadInput, first_line
 
 
 def top(scores: np.ndarray, k: int) -> np.ndarray:
@@ -44,7 +44,10 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
                 "its column decision"
             )
         return at
-    given = np.asarray(causes.cpu() if hasattr(causes, "cpu") else causes)
+    try:
+        given = np.asarray(causes.cpu() if hasattr(causes, "cpu") else causes)
+    except (TypeError, ValueError) as e:
+        raise BadInput(f"causes cannot be read ({first_line(e)}); causes; give integer positions or a mask") from e
     if given.dtype == bool:
         if given.shape != (size,):
             raise BadInput(f"the mask has shape {list(given.shape)}, train has {size} examples; causes; give [{size}]")

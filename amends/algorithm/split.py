@@ -11,7 +11,7 @@ import numpy as np
 
 from amends.algorithm.sets import Sets
 from amends.data.splits import split
-from amends.errors import BadInput, many
+from amends.errors import BadInput, first_line, many
 from amends.evaluation.predictions import groups, right
 from amends.evaluation.statistics import own_first
 from amends.evidence.factor import Factor
@@ -146,7 +146,10 @@ def _groups(failed: Factor, wrong: np.ndarray, group_by: Any, seed: int) -> np.n
         named = np.full(len(failed), "", dtype=object)
         named[wrong] = clusters(failed[wrong], failed.network.params, seed=seed)
         return named
-    named = np.asarray(group_by, dtype=object).astype(str)
+    try:
+        named = np.asarray(group_by, dtype=object).astype(str)
+    except (TypeError, ValueError) as e:
+        raise BadInput(f"group_by cannot be read ({first_line(e)}); pass one name for each failure") from e
     if named.shape != (len(failed),):
         raise BadInput(
             f"group_by has shape {list(named.shape)}; there are {many(len(failed), 'failure')}; pass one name for each"

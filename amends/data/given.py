@@ -43,9 +43,9 @@ def records(data: Any, name: str, accepts: set[str]) -> Records:
         return _columns(data, list(columns), name, accepts)
     if isinstance(data, Mapping):
         return _columns(data, list(data), name, accepts)
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and getattr(data, "ndim", 1):
         return _stored(stored(data), name) if _large(data) else _items(data, name, accepts)
-    if hasattr(data, "__iter__"):
+    if hasattr(data, "__iter__") and getattr(data, "ndim", 1):
         raise BadInput(
             f"{name} is {kind_of(data)}, a stream without positions, so scores could not find their way back; "
             "save it as a set with an index, such as a Hugging Face dataset or memory-mapped arrays"
@@ -268,6 +268,8 @@ def _tensor(values: Any, name: str) -> Tensor:
                 values = _shared(array, isinstance(values, np.memmap))
         if values.ndim == 0:
             raise ValueError("it is a single number")
+        if values.layout != torch.strided:
+            raise ValueError("it is sparse; call to_dense() first")
     except (TypeError, ValueError, RuntimeError) as e:
         raise BadInput(f"{name} cannot be read as an array of numbers ({first_line(e)}); pass tensors or arrays") from e
     return values.detach()

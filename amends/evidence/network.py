@@ -110,7 +110,7 @@ class Network:
         try:
             where = first.device if device is None else torch.device(device)
             module = deepcopy(model).to(where).eval()
-        except (RuntimeError, AssertionError) as e:
+        except (RuntimeError, AssertionError, TypeError, ValueError) as e:
             to = "" if device is None else f" to device {device}"
             raise BadInput(f"the model cannot be copied{to} ({first_line(e)}); check the model and the device") from e
         half = any(p.dtype in HALF for p in trainable.values())

@@ -43,8 +43,9 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
     """A factor for each set that is not None, by name. All have the classes and columns of the first."""
     if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
         raise BadInput(f"batch_size is {batch_size!r}; give a whole number of 1 or more")
-    if sets.get("train", ...) is None:
-        raise BadInput("train is None; pass labelled examples")
+    for name in ("train", "data"):
+        if sets.get(name, ...) is None:
+            raise BadInput(f"{name} is None; pass labelled examples")
     innermost = network.module if network.opened is None else network.opened.innermost
     accepts = set(inspect.signature(innermost.forward).parameters)
     given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}

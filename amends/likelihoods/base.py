@@ -145,4 +145,6 @@ def as_likelihood(given: Callable[[Tensor, Tensor], Tensor] | None) -> Likelihoo
     """None is categorical, a Likelihood stays as it is, and any other callable is wrapped."""
     if given is None:
         return Categorical()
+    if isinstance(given, type):
+        raise BadInput(f"likelihood is the class {given.__name__}; pass one of them: {given.__name__}()")
     return given if isinstance(given, Likelihood) else Custom(given)
