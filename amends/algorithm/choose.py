@@ -20,6 +20,7 @@ from amends.algorithm.curve import (
     Fit,
     Limits,
     Rule,
+    filled,
     share,
     sizes,
 )
@@ -118,7 +119,7 @@ class Chooser:
         if self.learning is False or not alike(self.influence.train, self.influence.failures):
             return made
         self.progress.say("learning from the failures as well")
-        learned = self._learner.at(LEARNED, self.order[: chosen.removed])
+        learned = self._learner.at(LEARNED, chosen.removed)
         if not self.learning and not rule.safe(learned):
             return made
         points.append(learned)
@@ -130,10 +131,10 @@ class Chooser:
     def _again(self, choice: Choice, points: list[CurvePoint]) -> Choice:
         """The same choice, with as many fits of what is compared as the settings have."""
         self.progress.say("fitting once more what judges")
-        points, compared = list(points), {at for pair in choice.against for at in pair}
-        for at in sorted(compared):
-            curve = replace(self._learner if points[at].by == LEARNED else self._curve(self.method), refits=self._fits)
-            points[at] = curve.more(points[at])
+        compared = sorted({at for pair in choice.against for at in pair})
+        curves = [self._learner if points[at].by == LEARNED else self._curve(self.method) for at in compared]
+        more = filled([(replace(c, refits=self._fits), points[at]) for c, at in zip(curves, compared, strict=True)])
+        points = [dict(zip(compared, more, strict=True)).get(at, point) for at, point in enumerate(points)]
         forgetting = choice.forgetting and replace(choice.forgetting, points=points)
         return replace(choice, points=points, forgetting=forgetting, again=None)
 
@@ -160,18 +161,17 @@ class Chooser:
             points += short.causes(counts, rule.good, settings.patience)
             chosen = rule.best(points[1:], self.influence.wrong)
         else:
-            chosen = short.at(CAUSES, self.order[:asked])
+            chosen = short.at(CAUSES, asked)
             points.append(chosen)
         one = chosen or points[-1]
-        if not as_long:
-            say("fitting what was chosen, and its controls")
-            longer = {id(p): whole.at(p.by, self.order[: p.removed]) for p in (points[0], one)}
-            points = [longer.get(id(p), p) for p in points]
-            chosen = None if chosen is None else longer[id(chosen)]
-            rule, one = self._rule(points[0]), longer.get(id(one), one)
-        say("control: as many removed at random")
-        points += [whole.random(p.removed) for p in points[1:] if p is one or settings.refits_of_all]
-        return points, chosen, rule
+        by_chance = [whole.empty(RANDOM, p.removed) for p in points[1:] if p is one or settings.refits_of_all]
+        say("control: as many removed at random" if as_long else "fitting what was chosen, and its controls")
+        again = [] if as_long else [points[0], one]
+        made = filled([(whole, p) for p in (*(whole.empty(p.by, p.removed) for p in again), *by_chance)])
+        longer = dict(zip(map(id, again), made, strict=False))
+        points = [longer.get(id(p), p) for p in points] + made[len(again) :]
+        chosen = None if chosen is None else longer.get(id(chosen), chosen)
+        return points, chosen, rule if as_long else self._rule(points[0])
 
     @cached_property
     def short(self) -> Method:

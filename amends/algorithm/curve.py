@@ -101,20 +101,19 @@ class Curve:
     seed: int = 0
     known: Mapping[int, Fit] = field(default_factory=dict)  # first fits made already, by how many of the order are gone
 
-    def at(self, by: str, causes: np.ndarray) -> CurvePoint:
+    def empty(self, by: str, size: int) -> CurvePoint:
+        """With the fits that are known; `filled` makes the others."""
+        return CurvePoint(by, size, tuple(self.known[k] for k in (size,) if k in self.known and by != RANDOM))
+
+    def at(self, by: str, size: int) -> CurvePoint:
         """As many fits as there should be."""
-        known = tuple(self.known[k] for k in (len(causes),) if k in self.known)
-        return CurvePoint(by, len(causes), (*known, *self._fits([causes] * (self.refits - len(known)), len(known))))
+        return filled([(self, self.empty(by, size))])[0]
 
-    def more(self, point: CurvePoint) -> CurvePoint:
-        """With the fits it lacks."""
-        made, size = len(point.fits), point.removed
+    def lacking(self, point: CurvePoint) -> list[Callable[[], Fit]]:
+        """What makes the fits a point does not have; of random ones another draw for each."""
+        size, made = point.removed, len(point.fits)
         several = self._drawn(size) if point.by == RANDOM else [self.order[:size]] * self.refits
-        return replace(point, fits=(*point.fits, *self._fits(several[made:], made)))
-
-    def _fits(self, several: Sequence[np.ndarray], first: int = 0) -> list[Fit]:
-        """One fit for each, counted from `first`; several processes share them."""
-        return dealt([partial(self.fit, causes, i) for i, causes in enumerate(several, first)])
+        return [partial(self.fit, causes, i) for i, causes in enumerate(several)][made:]
 
     def fit(self, causes: np.ndarray, number: int) -> Fit:
         return self.seen(self.treat(causes, number))
@@ -126,7 +125,7 @@ class Curve:
         return replace(made, theta={k: v.cpu() for k, v in theta.items()}) if count(theta) >= PARKED else made
 
     def nothing(self) -> CurvePoint:
-        return self.at(NOTHING, self.order[:0])
+        return self.at(NOTHING, 0)
 
     def causes(
         self, sizes: Sequence[int], good: Callable[[CurvePoint, Sequence[CurvePoint]], bool], patience: int
@@ -135,19 +134,24 @@ class Curve:
         points: list[CurvePoint] = []
         bad = 0
         for k in sizes:
-            points.append(self.at(CAUSES, self.order[:k]))
+            points.append(self.at(CAUSES, k))
             bad = 0 if good(points[-1], points) else bad + 1
             if bad == patience:
                 break
         return points
 
-    def random(self, size: int) -> CurvePoint:
-        """The same number, drawn without looking, another draw for each fit: what removing anything would do."""
-        return CurvePoint(RANDOM, size, tuple(self._fits(self._drawn(size))))
-
     def _drawn(self, size: int) -> list[np.ndarray]:
+        """As many, drawn without looking: what removing anything would do."""
         rng = np.random.default_rng([self.seed, 77, size])
         return [rng.permutation(np.sort(self.order))[:size] for _ in range(self.refits)]
+
+
+def filled(points: Sequence[tuple[Curve, CurvePoint]]) -> list[CurvePoint]:
+    """Points of curves with all their fits, which several processes share."""
+    lacking = [curve.lacking(point) for curve, point in points]
+    made = iter(dealt([work for works in lacking for work in works]))
+    return [replace(point, fits=(*point.fits, *(next(made) for _ in works)))
+            for (_, point), works in zip(points, lacking, strict=True)]  # fmt: skip
 
 
 def with_outcomes(points: Sequence[CurvePoint], sets: Sets, *, query: bool = False) -> list[CurvePoint]:

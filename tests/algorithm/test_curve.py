@@ -97,7 +97,7 @@ def test_one_bad_size_does_not_end_the_search():
 
 def test_every_refit_has_the_same_causes_and_other_random_numbers():
     curve, asked = scripted({0: 0.1, 3: 0.5}, refits=3)
-    made = curve.at(CAUSES, curve.order[:3])
+    made = curve.at(CAUSES, 3)
     assert (made.by, made.removed, len(made.fits)) == (CAUSES, 3, 3)
     assert asked == [(curve.order[:3].tolist(), number) for number in range(3)]
     nothing = curve.nothing()
@@ -109,7 +109,7 @@ def test_random_controls_are_drawn_anew_for_each_refit():
     draws = {}
     for seed in (0, 0, 1):
         curve, asked = scripted({12: 0.5}, refits=3, seed=seed)
-        made = curve.random(12)
+        made = curve.at(RANDOM, 12)
         assert (made.by, made.removed) == (RANDOM, 12)
         assert [number for _, number in asked] == [0, 1, 2]
         sets = [frozenset(causes) for causes, _ in asked]
@@ -122,7 +122,7 @@ def test_random_controls_are_drawn_anew_for_each_refit():
 
 def test_random_controls_reach_all_of_train():
     curve, asked = scripted({12: 0.5}, refits=30)
-    curve.random(12)
+    curve.at(RANDOM, 12)
     counts = np.bincount(np.concatenate([causes for causes, _ in asked]), minlength=40)
     assert counts.min() > 0
     assert counts.max() < 20  # of 30 draws, 9 expected
@@ -132,7 +132,7 @@ def test_random_controls_draw_only_what_may_be_removed():
     """Not what an earlier round has removed already, wherever in train it stands."""
     curve, asked = scripted({12: 0.5}, refits=30)
     left = curve.order[curve.order >= 10]
-    replace(curve, order=left).random(12)
+    replace(curve, order=left).at(RANDOM, 12)
     assert set().union(*(causes for causes, _ in asked)) == set(left.tolist())
 
 
@@ -146,7 +146,7 @@ def test_a_fit_is_seen_by_what_may_choose_it_and_by_nothing_else():
     data, (theta, other) = world()
     query, guard, keep = data[:20], data[20:50], (data[50:60], data[60:70])
     curve = Curve(lambda causes, number: theta if number else other, 2, np.arange(120), query, guard, keep)
-    for fit, by in zip(curve.at(CAUSES, np.arange(3)).fits, (other, theta), strict=True):
+    for fit, by in zip(replace(curve, order=np.arange(3)).at(CAUSES, 3).fits, (other, theta), strict=True):
         assert fit.theta is by
         assert (fit.query, fit.guard) == (right(query, by).mean(), right(guard, by).mean())
         assert fit.kept == tuple(right(k, by).mean() for k in keep)

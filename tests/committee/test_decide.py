@@ -65,6 +65,15 @@ def test_scores_are_harm_times_how_sure_the_member_is(world, monkeypatch):
     assert_close(made.scores, plain.scores * torch.tensor(np.where(plain.scores > 0, np.maximum(sure, 0.01), 1.0)))
 
 
+def test_members_are_joined_in_their_own_order(world, monkeypatch):
+    """The order of a set of names differs from process to process, and with it the last bit of a sum of three."""
+    train, failures, remaining = evidence(*world[:4])
+    names, seen, of = [f"member {i}" for i in range(8)], [], committee.combined
+    monkeypatch.setattr(committee, "combined", lambda trials, *rest: seen.append(list(trials)) or of(trials, *rest))
+    decided({name: ours(amends.methods.grad_dot()) for name in names}, train, failures, remaining)
+    assert seen == [names]
+
+
 @pytest.mark.usefixtures("alike")
 def test_what_was_unseen_is_the_weighed_mean_of_those_that_count(world):
     train, failures, remaining = evidence(*world[:4])
