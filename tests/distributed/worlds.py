@@ -137,7 +137,7 @@ def spread_pair() -> list[float]:
     data = factor()[:2]
     with spread():
         value, grad = data.value_and_grad(data.network.params)
-    return [round(value, 5), *(round(v, 4) for v in flatten(grad).tolist())]
+    return [round(float(value), 5), *(round(v, 4) for v in flatten(grad).tolist())]
 
 
 def left_alone() -> str:
