@@ -146,7 +146,7 @@ class Settings:
 
     def for_large(self) -> Settings:
         edits = self.identifying.edits
-        edits = replace(edits, steps=edits.steps // 2, steps_held=min(edits.steps_held, Edits.steps_held))
+        edits = replace(edits, steps=edits.steps // 2, steps_held=20)
         teaching = replace(self.identifying.teaching, rate=1e-4, epochs=5.0)
         return Settings(
             replace(self.identifying, edits=edits, teaching=teaching),

@@ -228,6 +228,9 @@ SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
     "Fashion, two": lambda d, seed, on: two_garments(d.arrays("fashion_mnist"), seed, on),
     "CIFAR": lambda d, seed, on: objects(*d.all_of_cifar(), seed, on),
     "Clean": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, {}),
+    "CIFAR, clean, well": lambda d, seed, on: objects(
+        *d.all_of_cifar(), seed, on, make=resnet18, flips={}, fit=with_crops_and_flips
+    ),
 }
 for name, pixels, words, small in (
     ("confused", mistakes.weaker(mistakes.linear), mistakes.weaker(mistakes.of_words, 0.5, 20),

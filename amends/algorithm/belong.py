@@ -201,7 +201,7 @@ def _of_inputs(sets: list[Factor]) -> tuple[Tensor, Tensor]:
     parts = [_moments(leaves(f.examples.fetch(i, i + FEW)[0])[0]) for f in sets for i in range(0, len(f), FEW)]
     sizes = [min(FEW, len(f) - i) for f in sets for i in range(0, len(f), FEW)]
     weight = torch.tensor(sizes, dtype=torch.float64)[:, None] / sum(sizes)
-    means, spreads = (torch.stack([part[k] for part in parts]).cpu() for k in (0, 1))
+    means, spreads = (torch.stack([part[k].cpu() for part in parts]) for k in (0, 1))  # sets may be on two devices
     mean = (weight * means).sum(0)
     return mean, (weight * (spreads + (means - mean) ** 2)).sum(0)
 

@@ -103,12 +103,13 @@ def fitting(settings: Settings, others: int, asked: bool, learn: bool, short: fl
     short = curve.short if short is None else short
     each = curve.refits if curve.refits_of_all else 1
     more = 0 if curve.refits_of_all else curve.refits - 1
+    random = each * sizes if curve.refits_of_all else 1
     return [
         Fits("trying how to forget", 2 + others if others else 0, short),
         Fits("control: nothing removed", each - known, short),
         Fits("trying how many to remove", sizes * each - known, short),
-        Fits("fitting what was chosen, and its controls", 0 if short == 1 else 2),
-        Fits("control: as many removed at random", curve.refits * sizes if curve.refits_of_all else 1),
+        Fits("fitting what was chosen, and its controls", 0 if short == 1 else 2 * each + random),
+        Fits("control: as many removed at random", random if short == 1 else 0),
         Fits("learning from the failures as well", each if learn else 0, learns=True),
         Fits("fitting once more what judges", 3 * more),
         Fits("fitting once more what judges", more if learn else 0, learns=True),

@@ -1,0 +1,128 @@
+"""The default with some of its settings changed, beside the default as it is.
+
+    python benchmarks/variants.py --data DIR --settings D Census --first 5 --seeds 3 --jobs 2 \
+        --change "identifying.teaching.rate=2e-3; identifying.teaching.epochs=5.0" --change "curve.refits=1" --repairs
+
+DIR as in quality.py. Each change is a variant; in it names of amends.settings have other values. Without --repairs it
+is told how well the search finds wrong labels (AP) and what it costs, in passes over D; with it, overall accuracy after
+the repair less that of training on without the wrong labels, what the repair costs, and how many were refused. Means
+and the worst over all models, then the mean of each setting. Runs on torch and numpy alone, one thread each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import price
+import torch
+from settings import SETTINGS
+from worlds import World, outputs
+
+import amends
+from amends import methods
+from amends.evaluation.rankings import average_precision
+from amends.settings import DEFAULT
+
+AS_IT_IS = "as it is"
+
+
+class Row(NamedTuple):
+    setting: str
+    variant: str
+    figure: float  # AP, or overall accuracy less that without the wrong labels
+    passes: float
+    refused: bool
+
+
+def changed(settings: Any, variant: str) -> Any:
+    """With these values: "name.of.one=1; name.of.another=2.0"."""
+    for one in filter(None, variant.replace(AS_IT_IS, "").split(";")):
+        path, value = (part.strip() for part in one.split("="))
+        settings = _replaced(settings, path.split("."), ast.literal_eval(value))
+    return settings
+
+
+def _replaced(record: Any, names: list[str], value: Any) -> Any:
+    first, *rest = names
+    return replace(record, **{first: _replaced(getattr(record, first), rest, value) if rest else value})
+
+
+def rows(todo: tuple[str, str, int, list[str], bool]) -> list[Row]:
+    folder, setting, seed, variants, repairs = todo
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    world, _ = price.trained(folder, setting, seed, "cpu")
+    _, unit = min((price.timed(lambda: price.one_pass(world), "cpu") for _ in range(3)), key=lambda made: made[1])
+    made = []
+    for variant in variants:
+        settings = changed(DEFAULT, variant)
+        with patch.object(methods.Default, "settings_for", lambda self, large, settings=settings: settings):
+            (figure, refused), cost = price.timed(lambda: (repaired if repairs else found)(world, seed), "cpu")
+        made.append(Row(setting, variant, figure, cost / unit, refused))
+    return made
+
+
+def found(world: World, seed: int) -> tuple[float, bool]:
+    influence = amends.identify(world.net, world.train, world.sets["query"], world.sets["guard"], seed=seed)
+    return average_precision(influence.scores, world.wrong), False
+
+
+def repaired(world: World, seed: int) -> tuple[float, bool]:
+    failures, right = (
+        tuple(torch.cat(part) for part in zip(*(world.sets[name] for name in names), strict=True))
+        for names in (("query", "holdout"), ("guard", "remaining"))
+    )
+    result = amends.repair(world.net, world.train, failures, right, seed=seed)
+    clean = amends.treat(world.net, world.train, world.wrong, seed=seed)
+    with torch.no_grad():
+        ok = torch.cat([outputs(clean, x).argmax(1) == y for x, y in (failures, right)])
+    return result.metrics["overall"]["after"] - float(ok.double().mean()), result.verdict == "not repaired"
+
+
+def table(made: list[Row], variants: list[str], repairs: bool) -> str:
+    what = "accuracy beyond that without the wrong labels" if repairs else "AP"
+    settings = list(dict.fromkeys(row.setting for row in made))
+    lines = [
+        f"| {what} | mean | worst | passes | refused | {' | '.join(settings)} |",
+        f"|{'---|' * (len(settings) + 5)}",
+    ]
+    for variant in variants:
+        mine = [row for row in made if row.variant == variant]
+        figures = [row.figure for row in mine]
+        each = [np.mean([row.figure for row in mine if row.setting == name]) for name in settings]
+        refused = f"{sum(row.refused for row in mine)} of {len(mine)}" if repairs else "-"
+        lines.append(
+            f"| {variant} | {np.mean(figures):.3f} | {min(figures):.3f} | {np.mean([row.passes for row in mine]):.0f} "
+            f"| {refused} | {' | '.join(f'{figure:.3f}' for figure in each)} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--data", required=True, help="folder with the data sets")
+    ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
+    ask.add_argument("--first", type=int, default=0, help="the first seed")
+    ask.add_argument("--seeds", type=int, default=1)
+    ask.add_argument("--jobs", type=int, default=2, help="models at once")
+    ask.add_argument("--change", action="append", default=[], help='a variant: "name=value; name=value"')
+    ask.add_argument("--repairs", action="store_true", help="whole repairs, not the search alone")
+    args = ask.parse_args()
+    variants = [AS_IT_IS, *args.change]
+    todo = [(args.data, setting, seed, variants, args.repairs)
+            for setting in args.settings for seed in range(args.first, args.first + args.seeds)]  # fmt: skip
+    with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
+        made = [row for several in pool.map(rows, todo) for row in several]
+    print(table(made, variants, args.repairs))
+
+
+if __name__ == "__main__":
+    main()
