@@ -128,6 +128,19 @@ class Learning:
 
 
 @dataclass(frozen=True)
+class Judging:
+    """What a verdict says, and what is said beside it. The same for every budget."""
+
+    enough: float = 0.5  # accuracy on the holdout failures from which "partly repaired" is "repaired"
+    chance: float = 0.05  # p of the test above which a gain may be luck
+    telling: int = 20  # with fewer failures to judge with a test says little either way, and the verdict says that
+    kept: float = 0.01  # what a set to keep may lose, where the user does not say
+    clearly: float = 2.0  # standard errors of the accuracy on the failures by which an offer must be better
+    near: float = 0.9  # right examples near a failure that carry what the model says, for its own label to look wrong
+    doubted: float = 0.05  # and what edits that were not shown it give that label at most
+
+
+@dataclass(frozen=True)
 class Settings:
     """All that the default decides by."""
 
@@ -135,6 +148,7 @@ class Settings:
     forgetting: Forgetting = Forgetting()
     curve: Curve = Curve()
     learning: Learning = Learning()
+    judging: Judging = Judging()
 
     @classmethod
     def of(cls, budget: str = "default", large: bool = False) -> Settings:
@@ -171,6 +185,7 @@ class Settings:
 
 
 DEFAULT = Settings()
+JUDGING = DEFAULT.judging
 _BUDGETS = {
     "default": DEFAULT,
     "quick": Settings(

@@ -35,9 +35,7 @@ from amends.evidence.targets import alike
 from amends.methods import Method
 from amends.posteriors import Ensemble, Posterior
 from amends.progress import Progress
-from amends.settings import DEFAULT, Settings
-
-KEPT = 0.01  # what a set to keep may lose, where the user does not say
+from amends.settings import DEFAULT, JUDGING, Settings
 
 
 @dataclass(frozen=True)
@@ -236,7 +234,7 @@ class Chooser:
     def _limits(self) -> Limits:
         """From where the model was: what the user allows remaining and the sets to keep to lose."""
         start = self.influence.train.network.params
-        allowed = KEPT if self.floor is None else float(self.floor)
+        allowed = JUDGING.kept if self.floor is None else float(self.floor)
         keep = tuple(
             (share(data, start) or 0.0) - allowed if least is None else float(least)
             for data, least in zip(self.keep, self.kept.values(), strict=True)

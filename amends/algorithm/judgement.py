@@ -10,8 +10,7 @@ from amends.algorithm.curve import CAUSES, CurvePoint, Limits
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.algorithm.verdict import NOT, Against, verdict_of
-
-CLEARLY = 2.0  # standard errors of the accuracy on the failures by which an offer must be better
+from amends.settings import JUDGING
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ class Judgement:
         now, error = failures["after"], Objective(1.0).error((failures["after"], judging.alone), (None, 0))
         before, works = rest.summary["before"], rest.summary["after"]
         tried = [(getattr(p, on) or 0.0, p.remaining or 0.0, p.removed) for p in self.points if p.by == CAUSES]
-        more = [one for one in tried if one[0] > now + CLEARLY * error and one[1] < works]
+        more = [one for one in tried if one[0] > now + JUDGING.clearly * error and one[1] < works]
         if not more:
             return ""
         fixed, left, removed = max(more)

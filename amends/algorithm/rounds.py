@@ -24,7 +24,7 @@ from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.algorithm.split import Split
 from amends.algorithm.treat import Fitted, at_once
-from amends.algorithm.verdict import CHANCE, ENOUGH, NOT, PARTLY, REPAIRED
+from amends.algorithm.verdict import NOT, PARTLY, REPAIRED
 from amends.evaluation.predictions import right
 from amends.evaluation.statistics import BeforeAfter
 from amends.evidence.factor import Factor
@@ -32,7 +32,7 @@ from amends.evidence.params import Params
 from amends.methods import Method
 from amends.nearness.neighbours import votes
 from amends.progress import Progress
-from amends.settings import DEFAULT, Settings
+from amends.settings import DEFAULT, JUDGING, Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,11 +96,11 @@ class Round:
         here = replace(self, fixed=(seen.fixed, len(data)))
         moves = seen.witnessed(now_right.astype(np.int64) - control)
         helped, p_value = [r for r in before if r.verdict != NOT], Objective(1.0).chance(moves, None)
-        if self.verdict != NOT or not helped or p_value > CHANCE:
+        if self.verdict != NOT or not helped or p_value > JUDGING.chance:
             return here
         names, now = ", ".join(name for r in helped for name in r.search.part.names), float(now_right.mean())
         reason = f"{now:.0%} of the failures are right since the repair of {names}, and no more was forgotten for them"
-        verdict = REPAIRED if now >= ENOUGH else PARTLY
+        verdict = REPAIRED if now >= JUDGING.enough else PARTLY
         return replace(here, verdict=verdict, reason=reason, p_value=p_value)
 
     def row(self) -> dict[str, Any]:
@@ -216,4 +216,4 @@ def suspects_of(influence: Influence, guard: Factor | None) -> np.ndarray:
     if guard is None or influence.unseen is None:
         return np.zeros(0, dtype=int)
     given, said = votes(influence.failures, guard, influence.train.network.params)
-    return np.flatnonzero((given == 0) & (said >= 0.9) & (influence.unseen < 0.05))
+    return np.flatnonzero((given == 0) & (said >= JUDGING.near) & (influence.unseen < JUDGING.doubted))

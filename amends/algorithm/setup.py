@@ -22,15 +22,15 @@ from amends.algorithm.belong import (
 )
 from amends.algorithm.sets import HELD_OUT
 from amends.algorithm.split import Split
-from amends.algorithm.verdict import CHANCE, TELLING
 from amends.errors import BadInput, many
 from amends.evaluation.agreement import ERRORS
 from amends.evaluation.predictions import class_targets
 from amends.evidence.factor import Factor
 from amends.nearness.copies import shared
+from amends.settings import JUDGING
 
 ANYWAY = "or go on with anyway=True, --anyway on the command line"
-PROVABLE = ceil(log2(1 / CHANCE))  # failures fixed beyond a control, none lost, that luck alone does not fix
+PROVABLE = ceil(log2(1 / JUDGING.chance))  # failures fixed beyond a control, none lost, that luck alone does not fix
 
 
 @dataclass(frozen=True)
@@ -131,12 +131,12 @@ def _shown(split: Split) -> Iterator[str]:
     if 0 < number < PROVABLE:
         yield (
             f"{judge}, and fewer than {PROVABLE} cannot show a repair: it will end in “cannot tell”; "
-            f"give {2 * TELLING} failures or more"
+            f"give {2 * JUDGING.telling} failures or more"
         )
-    elif 0 < number < TELLING:
+    elif 0 < number < JUDGING.telling:
         yield (
             f"{judge}: a repair is shown only if it fixes {PROVABLE} of them beyond its controls and breaks nothing; "
-            f"give {2 * TELLING} failures or more"
+            f"give {2 * JUDGING.telling} failures or more"
         )
 
 

@@ -12,11 +12,9 @@ import numpy as np
 
 from amends.algorithm.curve import CAUSES, ROUNDING, CurvePoint, Limits
 from amends.algorithm.objective import Objective
+from amends.settings import JUDGING
 
 REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
-ENOUGH = 0.5  # accuracy on the holdout failures from which "partly repaired" is "repaired"
-CHANCE = 0.05  # p of the test above which a gain may be luck
-TELLING = 20  # with fewer failures to judge with a test says little either way, and the verdict says that
 CANNOT_TELL, NO_HELP, BREAKS = (
     "cannot tell", "the examples found do not help", "something would be broken",
 )  # fmt: skip
@@ -96,7 +94,7 @@ def verdict_of(
                 return NOT, "it gains nothing"
         elif pair.gain <= 0:
             return NOT, _unproven(f"a control does as well ({removed})", judged)
-        elif pair.p_value > CHANCE:
+        elif pair.p_value > JUDGING.chance:
             return NOT, _unproven(f"the gain over a control ({removed}) may be chance (p = {pair.p_value:.2f})", judged)
     return _repaired(metrics, judged)
 
@@ -110,11 +108,11 @@ def _judged(metrics: Mapping[str, Any]) -> dict[str, Any]:
 def _unproven(what: str, judged: Mapping[str, Any]) -> str:
     """That a repair could not be shown, and whether so many failures could have shown it."""
     n, copies = judged["witnesses"], judged["n"] - judged["witnesses"]
-    if n >= TELLING:
+    if n >= JUDGING.telling:
         return f"{NO_HELP}: {what}"
     few = "1 failure that judges is" if n == 1 else f"{n} failures that judge are"
     beside = f" (beside {copies} copies of them)" if copies else ""
-    return f"{CANNOT_TELL}: {what}, but {few} too few{beside}; give {2 * TELLING} or more"
+    return f"{CANNOT_TELL}: {what}, but {few} too few{beside}; give {2 * JUDGING.telling} or more"
 
 
 def _broken(metrics: Mapping[str, Any], limits: Limits, chosen: CurvePoint | None) -> str | None:
@@ -134,7 +132,7 @@ def _broken(metrics: Mapping[str, Any], limits: Limits, chosen: CurvePoint | Non
 
 def _repaired(metrics: Mapping[str, Any], judged: Mapping[str, Any]) -> tuple[str, str]:
     on, rest = judged["on"], metrics["remaining"]
-    few = "" if judged["witnesses"] >= TELLING else f", though {judged['witnesses']} are too few to be sure"
+    few = "" if judged["witnesses"] >= JUDGING.telling else f", though {judged['witnesses']} are too few to be sure"
     works = "what worked was not looked at, since no remaining was given"
     if rest is not None and rest["n"]:
         works = (
@@ -142,7 +140,7 @@ def _repaired(metrics: Mapping[str, Any], judged: Mapping[str, Any]) -> tuple[st
             if rest["after"] == 1.0
             else f"{rest['after']:.1%} of what worked still works"
         )
-    if judged["after"] >= ENOUGH:
+    if judged["after"] >= JUDGING.enough:
         return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and {works}{few}"
-    below = min(round(100 * judged["after"]), round(100 * ENOUGH) - 1)  # never as much as it is short of
-    return PARTLY, f"{below}% of the {on} failures are right, short of {ENOUGH:.0%}, and {works}{few}"
+    below = min(round(100 * judged["after"]), round(100 * JUDGING.enough) - 1)  # never as much as it is short of
+    return PARTLY, f"{below}% of the {on} failures are right, short of {JUDGING.enough:.0%}, and {works}{few}"

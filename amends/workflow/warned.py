@@ -9,10 +9,10 @@ import numpy as np
 
 from amends.algorithm.curve import NOTHING
 from amends.algorithm.split import Split
-from amends.algorithm.verdict import ENOUGH, TELLING
 from amends.errors import many
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
+from amends.settings import JUDGING
 
 
 def warnings_of(
@@ -38,7 +38,7 @@ def risks(allowed: Sequence[str]) -> list[str]:
 def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], judged_on: str) -> list[str]:
     """That most failures need no cause to be removed, where training on alone fixes them: in words for the verdict."""
     share = controls.get(NOTHING, {}).get(judged_on) or 0.0
-    if share < ENOUGH:
+    if share < JUDGING.enough:
         return []
     return [
         f"with nothing removed the same treatment fixes {share:.0%} of the failures, a sign that training was not "
@@ -70,10 +70,10 @@ def _copied(split: Split) -> Iterator[str]:
 
 def _too_few(metrics: Mapping[str, Any]) -> Iterator[str]:
     for name, what in (("holdout", "failure"), ("remaining", "right example")):
-        number = metrics["witnesses"].get(name, TELLING)
-        if number < TELLING:
+        number = metrics["witnesses"].get(name, JUDGING.telling)
+        if number < JUDGING.telling:
             judge = many(number, f"{what} judges", f"{what}s judge")
-            yield f"only {judge} the repair, too few to be sure; give {2 * TELLING} or more"
+            yield f"only {judge} the repair, too few to be sure; give {2 * JUDGING.telling} or more"
 
 
 def suspect_labels(suspects: np.ndarray, split: Split, failed: Factor, where: str = "metrics['suspects']") -> list[str]:
