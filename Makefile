@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test faults docs tables mutants web web-check chromium clean
+.PHONY: demo test faults docs tables mutants bench web web-check chromium clean
 
 demo: .venv/demo.installed
 	$(BIN)/amends demo
@@ -31,6 +31,21 @@ tables: .venv/dev.installed
 mutants: .venv/dev.installed
 	$(BIN)/python tests/mutants.py
 
+# Other tools as installed from PyPI, beside amends on the same models. A torchvision that was made for another torch
+# cannot be imported, and what imports it if it is there then fails: it goes.
+bench: .venv-bench/installed .cache/data/digits.npz
+	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/peers.py --data .cache/data
+
+.venv-bench/installed: pyproject.toml constraints.txt benchmarks/peers.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[demo]" -r benchmarks/peers.txt
+	.venv-bench/bin/python -c "import torchvision" 2> /dev/null || .venv-bench/bin/python -m pip uninstall --quiet --yes torchvision
+	touch $@
+
+.cache/data/digits.npz: | .venv-bench/installed
+	mkdir -p .cache/data
+	.venv-bench/bin/python -c "import numpy, sklearn.datasets as s; d = s.load_digits(); numpy.savez('$@', images=d.images, target=d.target)"
+
 # The page of amends review, built from web/ with Node 20 or later. What is built is in the checkout: users need no Node.
 web:
 	cd web && npm ci --silent && npm run --silent build
@@ -57,4 +72,4 @@ chromium:
 	touch $@ .venv/demo.installed
 
 clean:
-	rm -rf .venv runs site
+	rm -rf .venv .venv-bench runs site

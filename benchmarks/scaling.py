@@ -54,6 +54,7 @@ class Private:
     def __exit__(self, *_: object) -> None:
         self.over.set()
         self.thread.join()
+        self.most = max(self.most, self.now())
 
 
 def write(folder: Path, n: int) -> None:
