@@ -190,8 +190,8 @@ def _agreeing(network: Network, theta: Params, x: Inputs, layers: list[Owned]) -
                 one = torch.full_like(run.outputs[:1], torch.nan)
             if not torch.allclose(one[0], run.outputs[i], rtol=1e-3, atol=1e-4):
                 raise BadInput(
-                    "the model's output for an example depends on the others in its batch; "
-                    "give its batch norm running statistics (track_running_stats=True)"
+                    "the model's output for an example depends on the others in its batch, or changes with each call; "
+                    "give its batch norm running statistics (track_running_stats=True), and switch off what is random"
                 )
             grads = torch.autograd.grad(one, list(live.values()), vector[i : i + 1], materialize_grads=True)
             rounding = 100 * torch.finfo(one.dtype).eps * max(map(_size, grads))  # where gradients cancel to zero

@@ -87,8 +87,24 @@ def _viewed(data: Views, name: str, accepts: set[str]) -> Records:
     return both
 
 
+def _read(data: Any, name: str) -> list[Any]:
+    """Its items. BadInput where one raises, or where the set has another length once they are read."""
+    items = []
+    for i in range(len(data)):
+        try:
+            items.append(data[i])
+        except Exception as e:  # it is the user's code
+            what = f"{name}[{i}] cannot be read ({type(e).__name__}: {first_line(e)})"
+            raise BadInput(f"{what}; correct it, or leave it out") from e
+    if len(data) != len(items):
+        raise BadInput(
+            f"{name} had {len(items):,} examples and has {len(data):,} now; pass a set whose length stays the same"
+        )
+    return items
+
+
 def _items(data: Any, name: str, accepts: set[str]) -> Records:
-    items = [data[i] for i in range(len(data))]
+    items = _read(data, name)
     if not items:
         return Records(torch.zeros(0), torch.zeros(0, dtype=torch.long))
     if name not in ONCE and unsteady(items.__getitem__, data.__getitem__, len(items)):

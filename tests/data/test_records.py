@@ -84,6 +84,30 @@ def test_pandas_keeps_what_is_no_input(world):
     assert examples(named, "train").y.tolist() == (y[:20] % 2).tolist()
 
 
+class Moody(torch.utils.data.Dataset):
+    """The third item raises, or the set grows as it is read."""
+
+    def __init__(self, raises=None):
+        self.raises, self.asked = raises, 0
+
+    def __len__(self):
+        self.asked += self.raises is None
+        return 5 + (self.asked > 2)
+
+    def __getitem__(self, i):
+        if self.raises is not None and i == 3:
+            raise self.raises
+        return torch.zeros(2), 0
+
+
+def test_a_set_that_raises_or_changes_its_length_is_refused():
+    for error in (OSError("gone"), KeyError("x"), IndexError("too far")):
+        with pytest.raises(BadInput, match=rf"train\[3\] cannot be read \({type(error).__name__}: .*; correct it"):
+            examples(Moody(error), "train")
+    with pytest.raises(BadInput, match="train had 5 examples and has 6 now; pass a set whose length stays the same"):
+        examples(Moody(), "train")
+
+
 def test_two_columns_of_one_name_are_refused():
     twice = pd.DataFrame([[1.0, 2.0, 0, 1]], columns=["a", "b", "label", "label"])
     with pytest.raises(BadInput, match="two columns are named 'label'; train; rename one of them"):
