@@ -73,6 +73,7 @@ def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, wh
     }
     leaked = int(shared(sets["failures"], sets["train"]).sum())
     alarms = [*_names(train), *_learned(leaked, counts["failures"]), *of_train(train, outputs)]
+    alarms += _not_remaining(held, sets["failures"])
     if whole and not alarms:
         alarms += of_evaluation(held, counts)
     notes = [
@@ -115,6 +116,16 @@ def _learned(leaked: int, failures: int) -> Iterator[str]:
         yield (
             f"{leaked:,} of the {many(failures, 'failure')} are training examples, label and all; failures; "
             "give held-out examples that the model did not learn from"
+        )
+
+
+def _not_remaining(held: Mapping[str, Factor], failures: Factor) -> Iterator[str]:
+    """What fails cannot be what should stay right."""
+    both = int(shared(held["remaining"], failures).sum()) if "remaining" in held else 0
+    if both and both > len(held["remaining"]) / 2:
+        yield (
+            f"{both:,} of the {many(len(held['remaining']), 'example')} of remaining are failures too; remaining; "
+            "give held-out examples that the model gets right"
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from amends.algorithm.curve import NOTHING
 from amends.algorithm.split import Split
 from amends.errors import many
-from amends.evaluation.predictions import right
+from amends.evaluation.predictions import class_targets, right
 from amends.evidence.factor import Factor
 from amends.settings import JUDGING
 
@@ -20,7 +20,7 @@ def warnings_of(
 ) -> list[str]:
     """All there are, what matters most first."""
     return [
-        *_not_failures(split, given), *_copied(split), *_too_few(metrics),
+        *_not_failures(split, given), *_wrong_before(given, metrics), *_copied(split), *_too_few(metrics),
         *suspect_labels(suspects, split, given["failures"]),
     ]  # fmt: skip
 
@@ -44,6 +44,15 @@ def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], judged_on: str) -> l
         f"with nothing removed the same treatment fixes {share:.0%} of the failures, a sign that training was not "
         "finished, or that inputs are prepared in another way than in training"
     ]
+
+
+def _wrong_before(given: Mapping[str, Factor], metrics: Mapping[str, Any]) -> Iterator[str]:
+    """Of classes alone: a sequence or a number is seldom right to the last digit."""
+    row = metrics.get("remaining")
+    wrong = round((1 - row["before"]) * row["n"]) if row and class_targets(given["train"]) else 0
+    if wrong:
+        were = many(wrong, "was", "were")
+        yield f"of the {many(row['n'], 'example')} of remaining that judge {were} wrong before; drop what was not right"
 
 
 def _not_failures(split: Split, given: Mapping[str, Factor]) -> Iterator[str]:

@@ -83,6 +83,19 @@ def test_failures_that_are_training_examples_are_refused(planted):
         amends.repair(net, both, own, remaining)
 
 
+def test_failures_in_the_place_of_remaining_are_refused(planted):
+    net, train, failures, _, _ = planted
+    with pytest.raises(BadInput, match=r"77 of the 77 examples of remaining are failures too; remaining; give held"):
+        amends.repair(net, train, failures, failures)
+
+
+def test_some_of_remaining_that_are_wrong_are_counted(planted):
+    net, train, failures, (x, y), _ = planted
+    some = torch.cat([x, x[:40] + 0.01]), torch.cat([y, (y[:40] + 1) % 10])
+    said = amends.repair(net, train, failures, some, **QUICK).metrics["warnings"]
+    assert [line for line in said if "of remaining that judge" in line and "were wrong before" in line]
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     projects.digits_project(tmp_path)
