@@ -118,3 +118,21 @@ def test_no_file_left_to_open_is_no_bug_of_amends(project, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert said.startswith("error: unable to open file")
     assert "bug" not in said
+
+
+COMMANDS = [("treat", "runs/search"), ("treat", "runs/search", "-o", "runs/new"), ("curve", "runs/search"),
+            ("identify", "-o", "runs/new"), ("repair", "-o", "runs/new"), ("demo", "-o", "runs/new")]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_folder_that_cannot_be_written_is_known_before_anything_is_loaded(command, project, monkeypatch, capsys):
+    def refused(*_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("amends.runs.disk.fresh", refused)
+    monkeypatch.setattr("amends.cli.loading.load_job", lambda *_: pytest.fail("it loads"))
+    monkeypatch.setattr("amends.demo.digits", lambda *_: pytest.fail("it loads"))
+    before = contents(project)
+    assert amends(*command) == 5
+    assert capsys.readouterr().err.startswith("error: Permission denied; runs")
+    assert contents(project) == before
