@@ -34,7 +34,7 @@ path = "evaluation.npz"
 
 [repair]
 treat = "fine_tune"
-treat_options = { epochs = 3 }
+treat_options = { epochs = 4 }
 """
 
 # what is in the folder of a finished run

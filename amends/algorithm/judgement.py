@@ -83,6 +83,8 @@ class Judgement:
         share = self.objective.failures
         cost = share * (fixed - now) / ((1 - share) * (works - left))  # at which both are worth the same
         forbidden = self.limits.judge is not None and left < self.limits.judge
+        if not forbidden and cost >= self.objective.broken_costs:  # nothing forbids it: it was not shown to be better
+            return ""
         allowed = (
             f"floor={ceil(100 * (before - left)) / 100:g}" if forbidden else f"broken_costs={floor_to_two(cost):g}"
         )

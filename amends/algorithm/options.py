@@ -78,8 +78,6 @@ def sets_to_keep(keep: Any) -> tuple[dict[str, Any], dict[str, float | None]]:
         raise BadInput(f"keep is {kind_of(keep)}; pass a list of labelled sets, or sets by name")
     given = {f"keep[{name!r}]": k for name, k in (keep.items() if isinstance(keep, Mapping) else enumerate(keep))}
     for name, k in given.items():
-        if k is None:
-            raise BadInput(f"{name} is None; pass labelled examples, or leave it out")
         if isinstance(k, Keep) and not _is_share(k.least):
             raise BadInput(f"least of {name} is {k.least!r}; it must be from 0 to 1; pass the share that must be right")
     sets = {name: k.data if isinstance(k, Keep) else k for name, k in given.items()}

@@ -20,6 +20,7 @@ from amends.errors import BadInput, OutOfMemory, first_line
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.room import refused
+from amends.evidence.threads import as_before, settle
 from amends.likelihoods import Categorical, as_likelihood
 from amends.models import module_of
 
@@ -56,6 +57,7 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
         network.check(data)
     _on_every_rank(network, given.values())
     _look_at_outputs(network, first)
+    settle(network, first)
     there = set() if network.device.type == "cpu" else resident({name: _bytes(data) for name, data in given.items()})
     return {
         name: Factor.of(network, data.to(network.device) if name in there else data, int(batch_size))
@@ -171,12 +173,13 @@ def _bytes(data: Examples) -> int:
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """For public functions: they work under torch.inference_mode too, and a lack of memory is an OutOfMemory."""
+    """For public functions: they work under torch.inference_mode too, leave as many threads as there were, and a lack
+    of memory is an OutOfMemory."""
 
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            with torch.inference_mode(False), torch.no_grad():
+            with as_before(), torch.inference_mode(False), torch.no_grad():
                 return function(*args, **kwargs)
         except RuntimeError as e:
             if not refused(e):

@@ -20,6 +20,7 @@ from amends.algorithm.rounds import Plan, Round, gone_in, together
 from amends.algorithm.sets import evaluation
 from amends.algorithm.split import Split
 from amends.config.decisions import REMOVE
+from amends.errors import BadInput
 from amends.evaluation.statistics import by_label, harmed
 from amends.evaluation.words import OVER, over
 from amends.evidence.factor import Factor
@@ -178,6 +179,8 @@ def repair(
     Where model and data do not seem to belong together, BadInput says why, and nothing is computed; `anyway` goes on.
     """
     sets, least = sets_to_keep(keep)
+    if absent := [name for name, data in sets.items() if data is None]:
+        raise BadInput(f"{absent[0]} is None; pass labelled examples, or leave it out")
     asked = Options(
         identify_with, treat_with, learn, remove, holdout, group_by, floor, broken_costs, seed, budget, least, anyway
     )

@@ -51,6 +51,11 @@ def test_what_costs_nothing_more_would_have_been_chosen():
     assert offer(point(30, 0.9, 0.99), point(40, 0.9, 1.0)) == ""
 
 
+def test_what_today_s_costs_allow_is_no_offer():
+    """It was tried, and was not shown to be better."""
+    assert offer(point(30, 0.3, 0.99), failures=0, works=100) == ""
+
+
 def test_a_floor_that_forbids_it_is_named():
     assert offer(point(30, 0.8, 0.931), limits=Limits(0.95, 0.95)).endswith("floor=0.07 allows it")
 
