@@ -132,9 +132,9 @@ def _traced(config: Config, options: Mapping[str, Any] | None) -> dict[str, Any]
 
 
 def _kept(config: Config) -> dict[str, Any]:
-    """For the sets to keep, by their names in the config: None, or the accuracy each must end with."""
+    """The sets to keep by their names in the config, empty, with the accuracy each must end with where it is said."""
     least = {name: config["keep"][name].get("least") for name in config.keep}
-    return {name: None if low is None else Keep(None, low) for name, low in least.items()}
+    return {name: () if low is None else Keep((), low) for name, low in least.items()}
 
 
 def model_of(config: Config) -> Loaded:

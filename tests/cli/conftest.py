@@ -32,7 +32,7 @@ def repaired(project):
     """The folder of a whole repair."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project)
-        assert amends("repair", "-o", "runs/whole", "-q", "--seed", 1) == 0
+        assert amends("repair", "-o", "runs/whole", "-q", "--seed", 2) == 0
     return project / "runs/whole"
 
 
@@ -40,5 +40,5 @@ def repaired(project):
 def identified(project, tmp_path):
     """A fresh copy of a search."""
     if not (project / "runs/searched").exists():
-        assert amends("identify", "-o", "runs/searched", "-q", "--seed", 1) == 0
+        assert amends("identify", "-o", "runs/searched", "-q", "--seed", 2) == 0
     return shutil.copytree(project / "runs/searched", tmp_path / "searched")

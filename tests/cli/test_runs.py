@@ -26,7 +26,7 @@ def test_runs_are_listed_shown_and_compared(repaired, identified, tmp_path, caps
         assert amends("runs", "show", folder) == 0
         assert "300 examples" in capsys.readouterr().out
         assert amends("runs", "show", folder, "--json") == 0
-        assert json.loads(capsys.readouterr().out)["run"]["seed"] == 1
+        assert json.loads(capsys.readouterr().out)["run"]["seed"] == 2
     assert amends("treat", identified, "--top", 30, "--no-learn", "-q") == 0
     capsys.readouterr()
     assert amends("runs", "diff", repaired, identified, "--json") == 0
