@@ -1,12 +1,12 @@
 """How small the patch of a repair is, and what its small form costs.
 
-    python benchmarks/patch.py --data DIR --settings "C, MLP" Fashion Banking "Reviews, transformer" --seeds 1
+    python benchmarks/patch.py --data DIR
 
 DIR as in quality.py. Each row is the repair of one world by `amends.repair`: the size of its patch over that of the
 weights, exact and small (the whole file, and of it what the weights need: the rest are names, hashes and figures), the
 verdict, and accuracies on what judged with the repaired weights and with the small patch. Every patch is put on, taken
-off again, and held to the bit. What each layer takes is told on stderr. Runs on torch and numpy alone, on a GPU if
-there is one.
+off again, and held to the bit. What is going on, and what each layer takes, is told on stderr. Runs on torch, numpy and
+safetensors alone, on a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+import training
 from settings import SETTINGS, Data
 from sources import numbered
 from torch import Tensor, nn
@@ -26,9 +27,16 @@ from training import for_epochs
 from worlds import Flipped, Recipe, World, world
 
 import amends
-from amends.patches.make import Repaired, about_repair
 from amends.patches.patch import Patch
 from amends.patches.show import described
+from amends.trace import Recorder
+
+
+class Unrecorded(Recorder):
+    """Keeps no copy of the weights for every step: gigabytes, which no patch looks at."""
+
+    def __call__(self, positions: object, rate: float) -> None:
+        pass
 
 
 class Transformer(nn.Module):
@@ -60,9 +68,10 @@ def reviews(data: Data, seed: int, device: str) -> World:
 
 
 WORLDS: dict[str, Callable[[Data, int, str], World]] = {**SETTINGS, "Reviews, transformer": reviews}
+USUAL = ["C, MLP", "Fashion", "D", "Banking", "Reviews", "Reviews, transformer"]
 HEAD = (
-    "setting", "weights", "exact", "small", "of it moves", "verdict", "with the patch", "holdout", "with the patch ",
-    "remaining", "with the patch  ", "overall", "with the patch   ", "seconds",
+    "setting", "seed", "weights", "exact", "small", "of it moves", "verdict", "with the patch", "holdout",
+    "with the patch ", "remaining", "with the patch  ", "overall", "with the patch   ", "seconds",
 )  # fmt: skip
 
 
@@ -75,19 +84,17 @@ def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -
         for names in (("query", "holdout"), ("guard", "remaining"))
     )
     tell(f"{setting}, seed {seed}: trained", begun)
-    result = amends.repair(here.net, here.train, failures, right, seed=seed, budget=budget)
+    result = amends.repair(here.net, here.train, failures, right, seed=seed, budget=budget, progress=True)
     tell(f"{result.verdict}", begun)
     m = result.metrics
     size = sum(v.numel() * v.element_size() for v in here.net.state_dict().values())
     if result.verdict == "not repaired":
-        return setting, f"{size / 1e3:,.0f} kB", *("–",) * 3, result.verdict, *("–",) * 8
-    about = {**about_repair(m), "removed": sorted(result.removed.tolist())}
-    of = Repaired(result.given, result.split, result.after, m, result.floor, result.kept, about)
+        return setting, str(seed), f"{size / 1e3:,.0f} kB", *("–",) * 3, result.verdict, *("–",) * 8
     start = time.perf_counter()
-    small = of.patch()
+    small = result.patch()
     taken = time.perf_counter() - start
     tell(f"{small}, exact: {small.exact}", begun)
-    exact = of.patch(exact=True)
+    exact = result.patch(exact=True)
     for patch in (exact, small):
         held_to_the_bit(here.net, patch)
     tell("both put on and taken off", begun)
@@ -99,7 +106,7 @@ def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -
              for text in (f"{m[name]['after']:.3f}", f"{judged[name]['after']:.3f}")]  # fmt: skip
     parts = (exact.size, small.size, sum(layer["bytes"] for layer in layers))
     sizes = [f"{size / 1e3:,.0f} kB", *(f"{part / size:.1%}" for part in parts)]
-    return setting, *sizes, result.verdict, judged["verdict"], *pairs, f"{taken:.0f}"
+    return setting, str(seed), *sizes, result.verdict, judged["verdict"], *pairs, f"{taken:.0f}"
 
 
 def tell(what: str, begun: float | None = None) -> None:
@@ -114,13 +121,14 @@ def held_to_the_bit(net: nn.Module, patch: Patch) -> None:
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("--data", required=True, help="folder with the data sets")
-    ask.add_argument("--settings", nargs="+", choices=list(WORLDS), required=True)
+    ask.add_argument("--settings", nargs="+", choices=list(WORLDS), default=USUAL, metavar="SETTING")
     ask.add_argument("--seeds", type=int, default=1)
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     ask.add_argument("--budget", default="default", help="of the repairs, a word or seconds")
     args = ask.parse_args()
     budget = float(args.budget) if args.budget.replace(".", "", 1).isdigit() else args.budget
     warnings.filterwarnings("ignore")
+    training.Recorder = Unrecorded
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
     for setting in args.settings:
         for seed in range(args.seeds):

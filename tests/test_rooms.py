@@ -19,7 +19,7 @@ ROOMS = [
 PEOPLE = {"tables", "runs", "report"}  # rooms that show results: they have libraries of their own
 MATHEMATICS = [room for room in ROOMS[: ROOMS.index("algorithm") + 1] if room not in PEOPLE]
 LEAF = "amends.methods.table"  # names alone: it needs no room, so that any room may read it
-SHARED = ["workflow/repair.py"]  # of a later room, and as light: `amends.repair`
+SHARED = ["workflow/repair.py", "workflow/patched.py"]  # of a later room, and as light: `amends.repair`, `result.patch`
 
 
 def _type_checking(node: ast.AST) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,27 +17,27 @@ from amends.patches.names import tensors, tied
 from amends.patches.refit import Teacher, refitted
 from amends.patches.shrink import Candidate, candidates, cheapest, hull
 
-LOSS = 0.0075  # of overall accuracy that may go on what guards: it was learned by heart, and what judges loses less
-CHANGED = 0.03  # of the answers, whichever way
-SHORTEST = 500  # bytes of numbers: names, hashes and figures take as many, and less would save little
+LOSS = 0.004  # of overall accuracy that may go on what guards, of which more was learned by heart than of what judges
+CHANGED = 0.02  # of the answers, whichever way; docs/results/patches.md says where both were chosen
 LONGER = 1.4  # times as many bytes, from one size that is tried to the next
 PRICES = 120  # of a byte, four of them half of the four before
+ALL, HALVES = slice(None), (slice(0, None, 2), slice(1, None, 2))
 LEAST = 1e-9  # of a distance in nats, where a tensor makes none
 
 
 @dataclass(frozen=True, eq=False)
 class Guards:
     """Failures that were searched with and right examples that guarded: what a patch is made by. What judges the repair
-    is not among them. A size is chosen by fitting to one half of both, and looking at the other half."""
+    is not among them. A size is chosen by fitting to one half of both and looking at the other half, and the other way
+    round."""
 
     query: Factor
     guard: Factor | None
     share: float  # of the failures among all the user gave
     repaired: Params
 
-    def teacher(self, train: Factor, seed: int, half: bool) -> Teacher:
+    def teacher(self, train: Factor, seed: int, seen: slice = ALL) -> Teacher:
         """Half of what counts is train, and half what the model is for, in the proportion the user gave."""
-        seen = slice(None, None, 2 if half else 1)
         sets = [(0.5, train), *((0.5 * weight, data[seen]) for weight, data in self._sets)]
         return Teacher.of(sets, self.repaired, seed)
 
@@ -49,19 +49,23 @@ class Guards:
 
     @cached_property
     def _known(self) -> list[np.ndarray]:
-        return self._right(self.repaired)
-
-    def _right(self, theta: Params) -> list[np.ndarray]:
         with torch.no_grad():
-            return [right(data[1::2], theta) for _, data in self._sets]
+            return [right(data, self.repaired) for _, data in self._sets]
 
-    def hold(self, theta: Params) -> bool:
-        """Whether few answers of the other half change, and few more from right to wrong than back."""
-        loss = changed = 0.0
-        for (weight, _), now, was in zip(self._sets, self._right(theta), self._known, strict=True):
-            loss += weight * float((was & ~now).sum() - (now & ~was).sum()) / max(1, len(was))
-            changed += weight * float((now != was).sum()) / max(1, len(was))
-        return loss <= LOSS and changed <= CHANGED
+    def hold(self, fitted: Sequence[Params]) -> bool:
+        """Whether few answers change, and few more from right to wrong than back, with one standard error added: of
+        each half by the weights that were fitted to the other."""
+        loss = changed = variance = 0.0
+        for (weight, data), was in zip(self._sets, self._known, strict=True):
+            now = np.empty_like(was)
+            with torch.no_grad():
+                for unseen, theta in zip(reversed(HALVES), fitted, strict=True):
+                    now[unseen] = right(data[unseen], theta)
+            unit, moved = weight / max(1, len(was)), float((now != was).sum())
+            loss += unit * float((was & ~now).sum() - (now & ~was).sum())
+            changed += unit * moved
+            variance += unit**2 * moved
+        return loss + variance**0.5 <= LOSS and changed <= CHANGED
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +84,16 @@ class Small:
         low, high = 0, len(levels) - 1
         while low <= high:
             middle = (low + high) // 2
-            if self.guards.hold(self._after(refitted(self.start, levels[middle], self._teacher))):
+            moves = (refitted(self.start, levels[middle], teacher) for teacher in self._teachers)
+            if self.guards.hold([self._after(fitted) for fitted in moves]):
                 found, high = levels[middle], middle - 1
             else:
                 low = middle + 1
-        return None if found is None else refitted(self.start, found, self.guards.teacher(self.train, self.seed, False))
+        return None if found is None else refitted(self.start, found, self.guards.teacher(self.train, self.seed))
 
     @cached_property
-    def _teacher(self) -> Teacher:
-        return self.guards.teacher(self.train, self.seed, half=True)
+    def _teachers(self) -> list[Teacher]:
+        return [self.guards.teacher(self.train, self.seed, half) for half in HALVES]
 
     def _levels(self) -> list[dict[str, Move | None]]:
         """Ways to move all of the tensors, the shortest first: at every price of a byte the nearest to the repaired
@@ -100,7 +105,7 @@ class Small:
             price = worst * 2.0 ** (-number / 4)
             taken = {name: cheapest(those, price) for name, those in choices.items()}
             size = sum(c.size for c in taken.values())
-            if size > max(LONGER * last, SHORTEST):
+            if size > LONGER * last:
                 levels.append({name: c.move for name, c in taken.items()})
                 last = size
         return levels or [{name: those[-1].move for name, those in choices.items()}]
@@ -115,7 +120,7 @@ class Small:
         """With errors in nats: as far as all of the move is worth, in proportion to the squared distance."""
         found = candidates(self.start[name], self.guards.repaired[name])
         with torch.no_grad():
-            without = self._teacher.distance({**self.guards.repaired, name: self.start[name]}, 0)
+            without = self._teachers[0].distance({**self.guards.repaired, name: self.start[name]}, 0)
         nats = max(float(without), LEAST) / found[0].error
         return [replace(one, error=nats * one.error) for one in found]
 

@@ -1,5 +1,5 @@
-"""A patch as a safetensors file: where it comes from as JSON in the metadata, for any tool to read; and one tensor with
-a sha256, hashes, ids and layers as packed JSON, and what it moves.
+"""A patch as a safetensors file: its name and verdict in the metadata, for any tool to read; and one tensor with a
+sha256, all else it says as JSON that is coded with the words such JSON is made of, ids, and what it moves.
 
 The sha256 is of all the rest, so that damage is found before anything is moved. Nothing in it is ever run.
 """
@@ -8,48 +8,79 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from amends.errors import BadInput, first_line
-from amends.patches.codes import Damaged, packed, unpacked
+from amends.patches.codes import Damaged, as_gaps, from_gaps
 from amends.patches.moves import KINDS
 from amends.patches.patch import Base, Layer, Patch
 from amends.runs.disk import write_file
 
-FORMAT = 1  # one more whenever older amends can no longer read it
+FORMAT = 1  # one more whenever older amends can no longer read it: also where a word of WORDS changes
 KEY, TENSOR = "amends_patch", "patch"  # of the metadata, and the name of the tensor
-IDS = ("removed", "relabelled")  # of what a patch says of itself, the long ones, packed
+OPEN = ("name", "verdict")  # what any tool can read
+IDS = "removed"  # of what a patch says of itself, the long one
 HASH = hashlib.sha256().digest_size
 LONGEST = 2**30  # bytes of JSON
+DIGITS, FEW = 6, 3  # of a number that is not whole; of how much a layer moves
+WORDS = (
+    b'","relabelled":{},"rule":"","model":"","recipe":{"config":{"data":{"train":{"n":"evaluation":{"path":"'
+    b'"classes":["features":["tied":{"stored":{"float16 bfloat16 float64 int64 "exact":"'
+    b'no smaller form answers like the repaired weights"","budget":"quick","learned":false,"verdict":"partly repaired"'
+    b'of the holdout failures are right, short of 50%, and .running_mean":".running_var":".num_batches_tracked'
+    b'.bias","kind":"exact"{"about":{"made":"202-1-1T1:0:0+00:00","versions":{"amends":"0.1.0","torch":"2.1.0+cpu",'
+    b'"numpy":"2.2.0","python":"3.1.1"},"bytes":"reason":"% of the holdout failures are right, and 99.'
+    b'% of what worked still works","fixed":1,"newly_broken":1,"learned":true,"budget":"default","seed":0,'
+    b'"query":{"before":0.0,"after":0.,"n":1,"ids":{"removed":["layers":{"0.weight":{"shape":[64,32,3,3],"changed":0.9'
+    b',"moved":0.1,"bytes":{"left":2,"right":2,"bits":,"kind":"low rank","exponents":[-7,-8,-8,-8,-9],"rows":64},'
+    b'{"grid":1},"kind":"grid","exponent":-5},.bias":{"shape":[10],"changed":1.0,"moved":0.01,"bytes":'
+    b'"bases":[{"before":{".weight":"float32 .bias":"float32 "},"after":{"0.weight":"float32 ",'
+    b'"judged":{"verdict":"repaired","holdout":{"before":0.0,"after":0.9,"n":1},"remaining":{"before":1.0,"after":0.99'
+    b',"n":1},"overall":{"before":0.8,"after":0.9,"n":1},"fixed":1,"newly_broken":1,"p_value":1e-10}}]}'
+)  # what is most frequent stands last
 
 
 def as_bytes(patch: Patch) -> bytes:
     """The file, in the format of safetensors."""
+    ids, coded = _coded(patch.about.get(IDS))
     parts = _parts(patch)
     sizes = {name: {key: len(part) for key, part in own.items()} for name, own in parts.items()}
-    open_to_all = {"format": FORMAT, "about": {k: v for k, v in patch.about.items() if k not in IDS}}
-    told, said = _json(open_to_all), _json(_said(patch, sizes)).encode()
-    text = packed(said)
-    body = len(said).to_bytes(8, "little") + len(text).to_bytes(8, "little") + text
+    told = {KEY: str(FORMAT)} | {name: str(patch.about[name]) for name in OPEN if name in patch.about}
+    body = _short(_json({**_said(patch, sizes), "ids": ids})) + coded
     body += b"".join(part for own in parts.values() for part in own.values())
     data = _sha256(told, body) + body
     where = {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}
-    head = _json({"__metadata__": {KEY: told}, TENSOR: where}).encode()
+    head = _json({"__metadata__": told, TENSOR: where}).encode()
     head += b" " * (-len(head) % 8)
     return len(head).to_bytes(8, "little") + head + data
 
 
 def _json(said: Mapping[str, Any]) -> str:
-    return json.dumps(_rounded(said), ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(_rounded(said, DIGITS), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def _sha256(told: str, body: bytes) -> bytes:
-    return hashlib.sha256(f"{len(told.encode())};{told}".encode() + body).digest()
+def _short(text: str) -> bytes:
+    made = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zdict=WORDS)
+    return made.compress(text.encode()) + made.flush()
+
+
+def _long(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """What `_short` coded, and the bytes behind it."""
+    reader = zlib.decompressobj(-zlib.MAX_WBITS, WORDS)
+    text = reader.decompress(data, LONGEST)
+    if not reader.eof:
+        raise Damaged("too short")
+    return json.loads(text), reader.unused_data
+
+
+def _sha256(told: Mapping[str, str], body: bytes) -> bytes:
+    words = _json(dict(sorted(told.items()))).encode()
+    return hashlib.sha256(len(words).to_bytes(8, "little") + words + body).digest()
 
 
 def save_patch(patch: Patch, path: Path) -> Path:
@@ -67,41 +98,50 @@ def _parts(patch: Patch) -> dict[str, dict[str, bytes]]:
 
 
 def _said(patch: Patch, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    layers = {
-        name: {"shape": list(layer.shape), "changed": layer.changed, "moved": layer.moved, "bytes": sizes[name]}
-        | ({"kind": "exact"} if layer.move is None else layer.move.about)
-        for name, layer in patch.layers.items()
-    }
+    layers = {}
+    for name, layer in patch.layers.items():
+        far = _rounded({"changed": layer.changed, "moved": layer.moved}, FEW)
+        how = {"kind": "exact"} if layer.move is None else layer.move.about
+        layers[name] = {"shape": list(layer.shape), **far, "bytes": sizes[name], **how}
     first, *more = patch.bases
     bases = [{"before": dict(first.before), "after": dict(first.after), "judged": dict(first.judged)}]
     for base in more:
         other = {name: value for name, value in base.before.items() if value != first.before[name]}
         bases.append({"before": other, "after": dict(base.after), "judged": dict(base.judged)})
     tables = {"tied": dict(patch.tied), "stored": dict(patch.stored)}
-    ids = {k: _steps(patch.about[k]) for k in IDS if k in patch.about}
-    return {"ids": ids, "layers": layers, **{k: v for k, v in tables.items() if v}, "bases": bases}
+    about = {name: value for name, value in patch.about.items() if name not in (*OPEN, IDS)}
+    return {"about": about, "layers": layers, **{k: v for k, v in tables.items() if v}, "bases": bases}
 
 
-def _steps(ids: Any) -> Any:
-    """Of positions in their order each as the step from the one before; of anything else as it is."""
-    if not isinstance(ids, list) or not ids or not all(type(i) is int for i in ids):
-        return ids
-    return {"steps": [b - a for a, b in pairwise([0, *ids])]}
+def _coded(ids: Any) -> tuple[Any, bytes]:
+    """Ids that are positions, in order and each once, by the gaps between them: how they were coded, and their bytes.
+    Others as they are."""
+    try:
+        digits, coded = as_gaps(sorted(map(int, ids)))
+        how = {"n": len(ids), "digits": digits, "bytes": len(coded), "words": isinstance(ids[0], str)}
+        if _ids(how, coded)[0] == ids:
+            return how, coded
+    except (TypeError, ValueError, IndexError, OverflowError):
+        pass
+    return ids, b""
 
 
-def _positions(steps: Any) -> Any:
-    """Back from `_steps`."""
-    known = isinstance(steps, dict) and isinstance(steps.get("steps"), list)
-    return list(accumulate(steps["steps"])) if known else steps
+def _ids(how: Any, data: bytes) -> tuple[Any, bytes]:
+    """Back from `_coded`, and the bytes behind it."""
+    if not isinstance(how, dict):
+        return how, data
+    end = int(how["bytes"])
+    found = from_gaps(int(how["n"]), int(how["digits"]), data[:end])
+    return sorted(map(str, found)) if how["words"] else found, data[end:]
 
 
-def _rounded(said: Any) -> Any:
-    """With six digits for every number that is not whole."""
+def _rounded(said: Any, digits: int) -> Any:
+    """With so many digits for every number that is not whole."""
     if isinstance(said, Mapping):
-        return {name: _rounded(value) for name, value in said.items()}
+        return {name: _rounded(value, digits) for name, value in said.items()}
     if isinstance(said, list | tuple):
-        return [_rounded(value) for value in said]
-    return float(f"{said:.6g}") if isinstance(said, float) else said
+        return [_rounded(value, digits) for value in said]
+    return float(f"{said:.{digits}g}") if isinstance(said, float) else said
 
 
 def read_patch(path: Path) -> Patch:
@@ -114,18 +154,17 @@ def read_patch(path: Path) -> Patch:
     if _sha256(told, data[HASH:]) != data[:HASH]:
         raise _damaged(path, "its sha256 is another")
     try:
-        open_to_all = json.loads(told)
-        if open_to_all["format"] != FORMAT:
-            age = "a later" if open_to_all["format"] > FORMAT else "an earlier"
+        if int(told[KEY]) != FORMAT:
+            age = "a later" if int(told[KEY]) > FORMAT else "an earlier"
             raise BadInput(f"the patch was made by {age} amends; patch {path}; make it again")
-        return _patch(open_to_all["about"], data[HASH:])
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, Damaged) as e:
+        return _patch({name: told[name] for name in OPEN if name in told}, data[HASH:])
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, zlib.error, Damaged) as e:
         if isinstance(e, BadInput):
             raise
         raise _damaged(path, f"{type(e).__name__}: {first_line(e)}") from e
 
 
-def _file(path: Path) -> tuple[str | None, bytes]:
+def _file(path: Path) -> tuple[dict[str, str] | None, bytes]:
     """What it says to all, None where it is no patch, and its tensor."""
     from safetensors import SafetensorError, safe_open
 
@@ -134,8 +173,8 @@ def _file(path: Path) -> tuple[str | None, bytes]:
         raise BadInput(f"{what}; patch {path}; give a file that amends patch wrote")
     try:
         with safe_open(path, framework="numpy") as file:
-            told = (file.metadata() or {}).get(KEY)
-            return told, b"" if told is None else file.get_tensor(TENSOR).tobytes()
+            told = file.metadata() or {}
+            return (told, file.get_tensor(TENSOR).tobytes()) if KEY in told else (None, b"")
     except OSError as e:
         raise BadInput(f"the file cannot be read ({e.strerror or first_line(e)}); patch {path}; check the path") from e
     except (SafetensorError, ValueError, TypeError) as e:
@@ -146,14 +185,14 @@ def _damaged(path: Path, why: str) -> BadInput:
     return BadInput(f"the patch is damaged ({why}); patch {path}; copy it again, or make it again with amends patch")
 
 
-def _patch(about: Mapping[str, Any], data: bytes) -> Patch:
-    length, end = (int.from_bytes(data[at : at + 8], "little") for at in (0, 8))
-    said: dict[str, Any] = json.loads(unpacked(data[16 : 16 + end], min(length, LONGEST)))
-    at, parts = 16 + end, {}
+def _patch(told: Mapping[str, str], data: bytes) -> Patch:
+    said, rest = _long(data)
+    ids, rest = _ids(said["ids"], rest)
+    parts: dict[str, dict[str, bytes]] = {}
     for name, row in said["layers"].items():
         parts[name] = {}
         for key, size in row["bytes"].items():
-            parts[name][key], at = data[at : at + size], at + size
+            parts[name][key], rest = rest[:size], rest[size:]
     layers = {}
     for name, row in said["layers"].items():
         shape, kind = tuple(int(n) for n in row["shape"]), row["kind"]
@@ -164,5 +203,5 @@ def _patch(about: Mapping[str, Any], data: bytes) -> Patch:
         before = row["before"] if not number else {**bases[0].before, **row["before"]}
         ways = {name: parts[name].get(f"bits{number or ''}", b"") for name in layers}
         bases.append(Base(before, row["after"], ways, row["judged"]))
-    ids = {k: _positions(v) for k, v in said["ids"].items()}
-    return Patch(layers, tuple(bases), said.get("tied", {}), said.get("stored", {}), {**about, **ids})
+    about = {**told, **said["about"], **({} if ids is None else {IDS: ids})}
+    return Patch(layers, tuple(bases), said.get("tied", {}), said.get("stored", {}), about)

@@ -1,20 +1,15 @@
-"""A patch from a run folder, or from a repair made in Python."""
+"""A patch from a run folder."""
 
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from amends import __version__
 from amends.algorithm.problem import Problem
 from amends.algorithm.verdict import NOT
 from amends.config.read import Config
@@ -26,17 +21,16 @@ from amends.evidence.prepare import entry, network_of
 from amends.models import Loaded, load
 from amends.models.weights import read_weights
 from amends.patches.files import SAFE, TORCH, weight_files
-from amends.patches.make import REFUSED, Repaired, about_repair, exact_patch, judged_by_run
-from amends.patches.names import dtype_name, tensors
+from amends.patches.make import REFUSED, Repaired, exact_patch, judged_by_run
+from amends.patches.names import dtype_name
 from amends.patches.patch import Patch, State, between
 from amends.report.card import with_patch
 from amends.report.page import report
 from amends.runs.compare import same_recipe
 from amends.runs.manifest import add_to_run
 from amends.runs.run import Run
-from amends.tables.frames import label_text
 from amends.workflow.job import Job, model_of, open_job
-from amends.workflow.repair import Repair
+from amends.workflow.patched import judged_beside, made_of
 from amends.workflow.store import Origin
 
 RECIPE = ("config", "data")  # tables of run.toml that a patch carries
@@ -61,34 +55,7 @@ def patch_of_run(
     if exact and not beside:
         return _exact(run), []
     made, loaded = repaired_by(run)
-    return _beside(made, _stored(made.patch(exact), loaded), beside)
-
-
-def _beside(made: Repaired, patch: Patch, others: Sequence[Patch]) -> tuple[Patch, list[dict[str, Any]]]:
-    told = []
-    for other in others:
-        patch, said = made.beside(patch, other)
-        told.append(said)
-    return patch, told
-
-
-@entry
-def patch_of_repair(result: Repair, exact: bool = False, beside: Sequence[Patch] = ()) -> Patch:
-    """The patch of a repair made in Python; BadInput where it does not hold beside another."""
-    train = result.given["train"]
-    ids = train.examples.names()
-    named = {int(i): int(i) if ids is None else str(ids[i]) for i in result.removed.tolist()}
-    about = _made(result.metrics, "repair", train.network, train) | {
-        "removed": sorted(named[i] for i in named if i not in result.new_labels),
-        "relabelled": {str(named[i]): label_text(new) for i, new in result.new_labels.items()},
-    }
-    made = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept, about)
-    patch, told = _beside(made, made.patch(exact), beside)
-    for number, said in enumerate(told):
-        if not said["holds"]:
-            why = said.get("why", "it fixes less")
-            raise BadInput(f"the repair depends on the other patch: {why}; beside[{number}]; leave it out")
-    return patch
+    return judged_beside(made, _stored(made.patch(exact), loaded), beside)
 
 
 def shown_in(run: Run, told: Mapping[str, Any]) -> None:
@@ -204,7 +171,7 @@ def _stored(patch: Patch, loaded: Loaded) -> Patch:
 def about_run(run: Run, network: Network | None = None, train: Factor | None = None) -> dict[str, Any]:
     """Where a patch comes from."""
     ids = {name: run.dataset(name) for name in ("removed", "relabelled")}
-    about = _made(run.metrics, run.name, network, train)
+    about = made_of(run.metrics, run.name, network, train)
     classes = run.looks.get("classes")
     if classes and "classes" not in about:
         about["classes"] = list(classes)
@@ -214,17 +181,3 @@ def about_run(run: Run, network: Network | None = None, train: Factor | None = N
         "removed": sorted(ids["removed"]["id"].tolist()),
         "relabelled": dict(zip(ids["relabelled"]["id"], ids["relabelled"]["label"], strict=True)),
     }  # fmt: skip
-
-
-def _made(
-    metrics: Mapping[str, Any], name: str, network: Network | None, train: Factor | None = None
-) -> dict[str, Any]:
-    versions = {"amends": __version__, "torch": torch.__version__, "numpy": np.__version__,
-                "python": platform.python_version()}  # fmt: skip
-    made = {"name": name, "made": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions}
-    if train is not None:
-        names = {"classes": list(train.examples.classes), "features": list(train.examples.features)}
-        made |= {name: values for name, values in names.items() if values}
-    if network is not None:
-        made["bytes"] = sum(v.numel() * v.element_size() for v in tensors(network.module).values())
-    return made | about_repair(metrics)

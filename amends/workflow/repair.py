@@ -104,7 +104,7 @@ class Repair:
         judged again. With `exact` it leads to the weights of `model` to the bit. It may be
         put on weights without the patches `beside` it, or with them, if it holds there: that is judged as well.
         """
-        from amends.workflow.patching import patch_of_repair
+        from amends.workflow.patched import patch_of_repair
 
         return patch_of_repair(self, exact, beside)
 

@@ -267,6 +267,8 @@ def test_run_card_and_report_show_it(repaired, tmp_path, capsys):
 
 def test_any_tool_can_read_what_it_says(patches):
     with safe_open(patches / "small.safetensors", framework="np") as file:
-        about = json.loads(file.metadata()["amends_patch"])["about"]
-    assert about["verdict"] in ("repaired", "partly repaired")
-    assert {"holdout", "overall", "recipe", "versions", "model"} <= set(about)
+        told = file.metadata()
+    assert told["verdict"] in ("repaired", "partly repaired")
+    about = library.Patch.read(patches / "small.safetensors").about
+    assert {name: told[name] for name in ("name", "verdict")} == {name: about[name] for name in ("name", "verdict")}
+    assert {"holdout", "overall", "recipe", "versions", "model", "removed", "relabelled"} <= set(about)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from copy import deepcopy
 from dataclasses import replace
+from math import lgamma, log
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from torch import nn
 import amends
 from amends.errors import BadInput
 from amends.patches import store
-from amends.patches.codes import Damaged, along, bits, difference, packed, unpacked
+from amends.patches.codes import Damaged, along, as_gaps, bits, difference, from_gaps, packed, unpacked
 from amends.patches.moves import Grid, LowRank
 from amends.patches.names import tensors
 from amends.patches.patch import between
@@ -122,14 +123,32 @@ def test_damage_is_found(tmp_path):
             amends.Patch.read(path)
 
 
-@pytest.mark.parametrize("ids", [[3, 8, 1000, 1001], ["scan-1", "scan-9"], [], {"steps": "7"}])
+@pytest.mark.parametrize("ids", [
+    [3, 8, 1000, 1001], [0], [0, 1, 2], [5, 2**61], [], ["0", "1001", "7", "90"], ["scan-1", "scan-9"], ["007", "8"],
+    [8, 3], [4, 4], [-1, 2], [1.5], ["7", "0", "90"], ["٣"],
+])  # fmt: skip
 def test_what_it_says_comes_back(ids, tmp_path):
-    """Positions are kept as steps, and a label that is called steps is none."""
+    """Whether the ids are positions in order, which are coded by the gaps between them, or anything else."""
     model = MODELS["float32"]
-    about = {"verdict": "repaired", "removed": ids if isinstance(ids, list) else [], "relabelled": ids}
+    about = {"name": "digits", "verdict": "repaired", "removed": ids, "relabelled": {"12": "d3"}, "seed": 3}
     made = replace(between(tensors(model), tensors(moved(model))), about=about)
     made.save(tmp_path / "fix.safetensors")
-    assert amends.Patch.read(tmp_path / "fix.safetensors").about == about
+    found = amends.Patch.read(tmp_path / "fix.safetensors")
+    assert (found.about, found.data) == (about, made.data)
+    assert [type(i) for i in found.about["removed"]] == [type(i) for i in ids]
+
+
+@pytest.mark.parametrize(("n", "of"), [(90, 500), (900, 6000), (40, 50_000), (5000, 50_000), (20_000, 10**9)])
+def test_positions_take_little_more_than_chance_says(n, of):
+    """Against log2 of how many ways there are to draw so many."""
+    drawn = np.sort(np.random.default_rng(0).choice(of, n, replace=False)).tolist()
+    digits, made = as_gaps(drawn)
+    least = (lgamma(of + 1) - lgamma(n + 1) - lgamma(of - n + 1)) / log(2) / 8
+    assert len(made) <= 1.06 * least + 2
+    assert from_gaps(n, digits, made) == drawn
+    for broken in ((n, digits, made[:-2]), (10**12, digits, made), (n, 80, made), (n, 62, made)):
+        with pytest.raises(Damaged):
+            from_gaps(*broken)
 
 
 def test_a_patch_of_another_format_is_refused(tmp_path, monkeypatch):

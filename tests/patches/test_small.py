@@ -12,9 +12,11 @@ from torch import nn
 import amends
 from amends.algorithm.objective import Objective
 from amends.evaluation.predictions import right
+from amends.patches import small as small_form
 from amends.patches.make import Repaired
 from amends.patches.moves import forward
 from amends.patches.shrink import as_grid, candidates, cheapest, hull
+from amends.patches.small import Guards
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +112,27 @@ def test_what_judges_does_not_choose(result):
     assert as_it_is is not None
     assert scrambled is not None
     assert as_it_is.data == scrambled.data
+
+
+def test_each_half_is_looked_at_with_what_was_fitted_to_the_other(result, monkeypatch):
+    """Against a count by hand: with the model as it came for one half, and the repaired weights for the other."""
+    split, given = result.split, dict(result.given)
+    sets = [given["failures"][split.query], split.guarding(given)]
+    share, start = split.sets(given).share, given["train"].network.params
+    guards = Guards(*sets, share, result.after)
+    monkeypatch.setattr(small_form, "CHANGED", 1.0)
+    assert guards.hold([result.after] * 2)
+    for fitted, unseen in (([start, result.after], slice(1, None, 2)), ([result.after, start], slice(0, None, 2))):
+        loss = variance = 0.0
+        for data, weight in zip(sets, (share, 1 - share), strict=True):
+            was, now = (right(data[unseen], theta).astype(float) for theta in (result.after, start))
+            loss += weight * (was - now).sum() / len(data)
+            variance += weight**2 * np.square(was - now).sum() / len(data) ** 2
+        assert loss > 0.01
+        most = loss + variance**0.5
+        for limit, holds in ((most + 1e-9, True), (most - 1e-9, False)):
+            monkeypatch.setattr(small_form, "LOSS", limit)
+            assert guards.hold(fitted) == holds
 
 
 def test_where_the_verdict_would_not_stand_it_is_exact(result):

@@ -1,0 +1,72 @@
+"""A patch from a repair made in Python: torch, numpy and safetensors are enough to make it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import torch
+
+from amends import __version__
+from amends.errors import BadInput
+from amends.evidence.factor import Factor
+from amends.evidence.network import Network
+from amends.evidence.prepare import entry
+from amends.patches.make import Repaired, about_repair
+from amends.patches.names import tensors
+from amends.patches.patch import Patch
+from amends.workflow.repair import Repair
+
+
+@entry
+def patch_of_repair(result: Repair, exact: bool = False, beside: Sequence[Patch] = ()) -> Patch:
+    """The patch of a repair made in Python; BadInput where it does not hold beside another."""
+    train = result.given["train"]
+    ids = train.examples.names()
+    named = {int(i): int(i) if ids is None else str(ids[i]) for i in result.removed.tolist()}
+    about = made_of(result.metrics, "repair", train.network, train) | {
+        "removed": sorted(named[i] for i in named if i not in result.new_labels),
+        "relabelled": _relabelled(result, named),
+    }
+    made = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept, about)
+    patch, told = judged_beside(made, made.patch(exact), beside)
+    for number, said in enumerate(told):
+        if not said["holds"]:
+            why = said.get("why", "it fixes less")
+            raise BadInput(f"the repair depends on the other patch: {why}; beside[{number}]; leave it out")
+    return patch
+
+
+def _relabelled(result: Repair, named: Mapping[int, Any]) -> dict[str, str]:
+    if not result.new_labels:
+        return {}
+    from amends.tables.frames import label_text
+
+    return {str(named[i]): label_text(new) for i, new in result.new_labels.items()}
+
+
+def judged_beside(made: Repaired, patch: Patch, others: Sequence[Patch]) -> tuple[Patch, list[dict[str, Any]]]:
+    """The patch, and what is said of each of the others: whether it holds without it, or with it below."""
+    told = []
+    for other in others:
+        patch, said = made.beside(patch, other)
+        told.append(said)
+    return patch, told
+
+
+def made_of(
+    metrics: Mapping[str, Any], name: str, network: Network | None, train: Factor | None = None
+) -> dict[str, Any]:
+    """What a patch says of where it comes from, but for the ids."""
+    versions = {"amends": __version__, "torch": torch.__version__, "numpy": np.__version__,
+                "python": platform.python_version()}  # fmt: skip
+    made = {"name": name, "made": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions}
+    if train is not None:
+        names = {"classes": list(train.examples.classes), "features": list(train.examples.features)}
+        made |= {name: values for name, values in names.items() if values}
+    if network is not None:
+        made["bytes"] = sum(v.numel() * v.element_size() for v in tensors(network.module).values())
+    return made | about_repair(metrics)
