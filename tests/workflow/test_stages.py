@@ -122,7 +122,7 @@ def test_the_command_line_is_python(whole, project):
     job = open_job(read_config(project / "amends.toml"))
     result = amends.repair(
         job.loaded.model, job.records["train"], job.records["failures"], job.records["remaining"],
-        identify_with=amends.methods.grad_dot(), treat_with=amends.methods.fine_tune(epochs=3), learn=False,
+        identify_with=amends.methods.grad_dot(), treat_with=amends.methods.fine_tune(epochs=4), learn=False,
         group_by=amends.Groups(only=list(GROUPS)),
     )  # fmt: skip
     metrics, weights = result_of(whole)
