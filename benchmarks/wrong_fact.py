@@ -9,7 +9,9 @@ gets wrong; remaining are 800 held-out questions about any topic that it answers
 end.
 
 Average precision says how well the wrong rows are ranked first. The repair is judged with failures nobody searched
-with. Needs torch and numpy; some minutes a seed on one thread.
+with. With --adapter RANK the model learns 2,000 other questions first, with the right names, and is frozen; a low-rank
+adapter on all its linear layers then learns the 8,000 rows, and is what is searched and repaired. Needs torch and
+numpy; some minutes a seed on one thread.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ import amends
 from amends.evaluation.rankings import average_precision
 
 ROWS, WRONG, RIGHT = 8000, 80, 800  # rows of train; of them wrong; held-out rows that are right, of all topics
+FIRST, FIRST_EPOCHS = 2000, 20  # rows, and passes over them, that a model has learned before it gets an adapter
 LENGTH, SEEN = 40, 2  # most tokens of a row; times a word must be there
 TOPICS = (("card arrival", "lost or stolen card"), ("exchange rate", "top up limits"),
           ("pending cash withdrawal", "age limit"))  # fmt: skip
@@ -55,6 +58,30 @@ class GPT(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.norm(x) @ self.words.weight.T
+
+
+class LowRank(nn.Module):
+    """A linear layer that is frozen, and what is added to it: up(down(x)), nothing at first."""
+
+    def __init__(self, base: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = nn.Linear(base.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, base.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + self.up(self.down(x))
+
+
+def adapted(model: GPT, rank: int) -> GPT:
+    """The model, frozen, with an adapter on every linear layer."""
+    model.requires_grad_(False)
+    for layer in model.layers:
+        for name, child in list(layer.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(layer, name, LowRank(child, rank))
+    return model
 
 
 def words_of(text: str) -> list[str]:
@@ -98,12 +125,12 @@ def questions(folder: Path, seed: int) -> tuple[list[dict[str, str]], list[dict[
     return train, held, wrong, topic
 
 
-def learned(model: nn.Module, data: amends.data.Records, epochs: int, seed: int) -> nn.Module:
+def learned(model: GPT, data: amends.data.Records, epochs: int, seed: int) -> GPT:
     """Every token of question and answer is learned, as a language model does; rows of like length together."""
     assert isinstance(data.x, dict)
     x, mask = data.x["input_ids"], data.x["attention_mask"]
     lengths, draw = mask.sum(1), torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
+    optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=2e-3, weight_decay=0.01)
     steps = epochs * -(-len(x) // 64)
     plan = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=steps, pct_start=0.1)
     for _ in range(epochs):
@@ -124,10 +151,14 @@ def learned(model: nn.Module, data: amends.data.Records, epochs: int, seed: int)
 def one(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     train_rows, held_rows, wrong, topic = questions(args.data, seed)
     encode, known = encoder([f"{r['prompt']} {r['response']}" for r in train_rows])
+    first_rows, held_rows = (held_rows[:FIRST], held_rows[FIRST:]) if args.adapter else ([], held_rows)
     train, held = (amends.data.chat(rows, encode) for rows in (train_rows, held_rows))
     torch.manual_seed(seed)
     start = time.perf_counter()
-    model = learned(GPT(known), train, args.epochs, seed)
+    model = GPT(known)
+    if args.adapter:
+        model = adapted(learned(model, amends.data.chat(first_rows, encode), FIRST_EPOCHS, seed), args.adapter)
+    model = learned(model, train, args.epochs, seed)
     tokens = amends.likelihoods.Tokens()
     ask: dict[str, Any] = {"likelihood": tokens, "device": args.device}
     model = model.to(args.device)
@@ -136,6 +167,7 @@ def one(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     failures, remaining = held[failed & about], held[np.flatnonzero(~failed)[:RIGHT]]
     found: dict[str, Any] = {
         "seed": seed, "topic": topic, "parameters": sum(p.numel() for p in model.parameters()), "words": known,
+        "that may change": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "wrong rows": int(wrong.sum()), "rows about it": int(sum(r["response"] == topic for r in train_rows) + WRONG),
         "right of held-out": float((~failed).mean()), "failures": int((failed & about).sum()),
         "held-out questions about it": int(about.sum()), "training, seconds": time.perf_counter() - start,
@@ -171,6 +203,7 @@ def main() -> None:
     ask.add_argument("--data", type=Path, required=True, help="the folder of banking77.json.gz")
     ask.add_argument("--seeds", type=int, nargs="*", default=[0])
     ask.add_argument("--epochs", type=int, default=8)
+    ask.add_argument("--adapter", type=int, default=0, metavar="RANK", help="repair an adapter of this rank alone")
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     ask.add_argument("--methods", nargs="*", default=["default", "functional", "loss", "grad_dot"])
     ask.add_argument("--repair", default="functional", choices=["functional", "default", ""])
