@@ -75,7 +75,11 @@ HEAD = (
 )  # fmt: skip
 
 
-def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -> tuple[str, ...]:
+def repaired(
+    setting: str, seed: int, data: Data, device: str, budget: str | float
+) -> tuple[World, amends.Repair, float]:
+    """A world, its repair, and when it was begun."""
+    training.Recorder = Unrecorded
     torch.manual_seed(seed)
     begun = time.perf_counter()
     here = WORLDS[setting](data, seed, device)
@@ -86,6 +90,11 @@ def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -
     tell(f"{setting}, seed {seed}: trained", begun)
     result = amends.repair(here.net, here.train, failures, right, seed=seed, budget=budget, progress=True)
     tell(f"{result.verdict}", begun)
+    return here, result, begun
+
+
+def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -> tuple[str, ...]:
+    here, result, begun = repaired(setting, seed, data, device, budget)
     m = result.metrics
     size = sum(v.numel() * v.element_size() for v in here.net.state_dict().values())
     if result.verdict == "not repaired":
@@ -128,7 +137,6 @@ def main() -> None:
     args = ask.parse_args()
     budget = float(args.budget) if args.budget.replace(".", "", 1).isdigit() else args.budget
     warnings.filterwarnings("ignore")
-    training.Recorder = Unrecorded
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
     for setting in args.settings:
         for seed in range(args.seeds):

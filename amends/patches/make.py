@@ -83,11 +83,15 @@ class Repaired:
         state = tensors(self.network.module) if where is None else where
         return in_network({**state, **patch.put_on(state, "model")}, self.network)
 
+    @property
+    def shorter(self) -> Small:
+        """The short forms there are, and what each of them costs by what guarded the repair."""
+        split, given = self.split, dict(self.given)
+        guards = Guards(given["failures"][split.query], split.guarding(given), split.sets(given).share, self.after)
+        return Small(self.network.params, guards, given["train"], self.metrics.get("seed", 0))
+
     def _small(self) -> Patch | None:
-        split, given, network = self.split, self.given, self.network
-        guard = split.guarding(dict(given))
-        guards = Guards(given["failures"][split.query], guard, split.sets(dict(given)).share, self.after)
-        moves = Small(network.params, guards, given["train"], self.metrics.get("seed", 0))()
+        network, moves = self.network, self.shorter()
         if moves is None:
             return None
         names, before = by_name_in_files(network.module), tensors(network.module)

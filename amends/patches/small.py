@@ -25,6 +25,19 @@ ALL, HALVES = slice(None), (slice(0, None, 2), slice(1, None, 2))
 LEAST = 1e-9  # of a distance in nats, where a tensor makes none
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Of a short form: what it loses of overall accuracy, the standard error of that, and the answers that change."""
+
+    loss: float
+    error: float
+    changed: float
+
+    @property
+    def small(self) -> bool:
+        return self.loss + self.error <= LOSS and self.changed <= CHANGED
+
+
 @dataclass(frozen=True, eq=False)
 class Guards:
     """Failures that were searched with and right examples that guarded: what a patch is made by. What judges the repair
@@ -52,9 +65,8 @@ class Guards:
         with torch.no_grad():
             return [right(data, self.repaired) for _, data in self._sets]
 
-    def hold(self, fitted: Sequence[Params]) -> bool:
-        """Whether few answers change, and few more from right to wrong than back, with one standard error added: of
-        each half by the weights that were fitted to the other."""
+    def cost(self, fitted: Sequence[Params]) -> Cost:
+        """Of each half by the weights that were fitted to the other."""
         loss = changed = variance = 0.0
         for (weight, data), was in zip(self._sets, self._known, strict=True):
             now = np.empty_like(was)
@@ -65,7 +77,7 @@ class Guards:
             loss += unit * float((was & ~now).sum() - (now & ~was).sum())
             changed += unit * moved
             variance += unit**2 * moved
-        return loss + variance**0.5 <= LOSS and changed <= CHANGED
+        return Cost(loss, variance**0.5, changed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,22 +92,28 @@ class Small:
     def __call__(self) -> dict[str, Move | None] | None:
         """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds. The
         shortest of them that holds, by halving: longer ones hold too. Then it is fitted to all there is."""
-        levels, found = self._levels(), None
+        levels, found = self.levels(), None
         low, high = 0, len(levels) - 1
         while low <= high:
             middle = (low + high) // 2
-            moves = (refitted(self.start, levels[middle], teacher) for teacher in self._teachers)
-            if self.guards.hold([self._after(fitted) for fitted in moves]):
+            if self.cost(levels[middle]).small:
                 found, high = levels[middle], middle - 1
             else:
                 low = middle + 1
-        return None if found is None else refitted(self.start, found, self.guards.teacher(self.train, self.seed))
+        return None if found is None else self.fitted(found)
+
+    def cost(self, level: Mapping[str, Move | None]) -> Cost:
+        return self.guards.cost([self.after(refitted(self.start, level, teacher)) for teacher in self._teachers])
+
+    def fitted(self, level: Mapping[str, Move | None]) -> dict[str, Move | None]:
+        """To all there is."""
+        return refitted(self.start, level, self.guards.teacher(self.train, self.seed))
 
     @cached_property
     def _teachers(self) -> list[Teacher]:
         return [self.guards.teacher(self.train, self.seed, half) for half in HALVES]
 
-    def _levels(self) -> list[dict[str, Move | None]]:
+    def levels(self) -> list[dict[str, Move | None]]:
         """Ways to move all of the tensors, the shortest first: at every price of a byte the nearest to the repaired
         weights, where a tensor counts by how far answers go without its part."""
         choices = {name: hull(self._choices(name)) for name in self._moving}
@@ -124,7 +142,7 @@ class Small:
         nats = max(float(without), LEAST) / found[0].error
         return [replace(one, error=nats * one.error) for one in found]
 
-    def _after(self, moves: Mapping[str, Move | None]) -> Params:
+    def after(self, moves: Mapping[str, Move | None]) -> Params:
         """Where the moves lead; a tensor that stays is as it was."""
         theta = dict(self.start)
         for name, move in moves.items():

@@ -121,7 +121,7 @@ def test_each_half_is_looked_at_with_what_was_fitted_to_the_other(result, monkey
     share, start = split.sets(given).share, given["train"].network.params
     guards = Guards(*sets, share, result.after)
     monkeypatch.setattr(small_form, "CHANGED", 1.0)
-    assert guards.hold([result.after] * 2)
+    assert guards.cost([result.after] * 2).small
     for fitted, unseen in (([start, result.after], slice(1, None, 2)), ([result.after, start], slice(0, None, 2))):
         loss = variance = 0.0
         for data, weight in zip(sets, (share, 1 - share), strict=True):
@@ -132,7 +132,7 @@ def test_each_half_is_looked_at_with_what_was_fitted_to_the_other(result, monkey
         most = loss + variance**0.5
         for limit, holds in ((most + 1e-9, True), (most - 1e-9, False)):
             monkeypatch.setattr(small_form, "LOSS", limit)
-            assert guards.hold(fitted) == holds
+            assert guards.cost(fitted).small == holds
 
 
 def test_where_the_verdict_would_not_stand_it_is_exact(result):
