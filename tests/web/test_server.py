@@ -127,6 +127,16 @@ def test_what_cannot_be_served_is_said_in_one_line(copy, capsys, more, said):
     assert capsys.readouterr().err.startswith(f"error: {said}")
 
 
+def test_another_host_than_loopback_is_opened_only_where_it_is_asked_for_and_what_that_means_is_said(copy):
+    folder = copy("rows")
+    with served(folder) as (process, address):
+        assert address.startswith("http://127.0.0.1:")
+        assert process.said() == ""
+    with served(folder, "--host", "0.0.0.0") as (process, address):
+        assert process.said().startswith("warning: 0.0.0.0 is not loopback: whoever reaches this port and has the")
+        Browser(address)
+
+
 def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
     assert amends("review", tmp_path / "nothing", "--no-browser") == 2
     assert "no such run folder" in capsys.readouterr().err

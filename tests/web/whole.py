@@ -135,6 +135,8 @@ def test_no_view_keeps_anybody_out_in_light_and_dark_wide_and_narrow(browser, fi
                 page.view("repair")
                 page.page.click(".repairs a[href='#/repair/1']")
                 page.page.wait_for_selector(".result .matrix")
+                widths = "e => e.map(img => Math.round(img.getBoundingClientRect().width))"
+                assert len(set(page.page.eval_on_selector_all(".tiles.same img", widths))) == 1
             else:
                 page.view("causes")
                 page.press({"keys": "?", "relabel": "l", "all": "a", "full": "f"}[name])
