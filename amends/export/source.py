@@ -89,7 +89,7 @@ def _on_disk(run: Run) -> Source:
     path, keys = train_of(run.config)
     train = read(path, **keys)
     same_data(run, "train", set_hash(train.x, train.y))
-    columns = {k: keys.get(k) for k in COLUMNS}
+    columns: dict[str, Any] = {k: keys.get(k) for k in COLUMNS}
     ready = "transform" in keys or "encode" in keys
     target = keys.get("target", "class")
     asked = Asked(**columns, classes=tuple(train.classes if target == "class" else ()), target=target, encoded=ready)

@@ -166,7 +166,7 @@ class Seen:
         if config is None or "path" not in config.set(home):
             return None
         keys = config.set(home)
-        columns = {k: keys.get(k) for k in COLUMNS}
+        columns: dict[str, Any] = {k: keys.get(k) for k in COLUMNS}
         target = keys.get("target", "class")
         named = tuple(keys.get("classes") or self.looks.get("classes") or ()) if target == "class" else ()
         model = "transform" in keys or "huggingface" in config["model"]

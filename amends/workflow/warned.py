@@ -49,7 +49,9 @@ def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], judged_on: str) -> l
 def _wrong_before(given: Mapping[str, Factor], metrics: Mapping[str, Any]) -> Iterator[str]:
     """Of classes alone: a sequence or a number is seldom right to the last digit."""
     row = metrics.get("remaining")
-    wrong = round((1 - row["before"]) * row["n"]) if row and class_targets(given["train"]) else 0
+    if not row or not class_targets(given["train"]):
+        return
+    wrong = round((1 - row["before"]) * row["n"])
     if wrong:
         were = many(wrong, "was", "were")
         yield f"of the {many(row['n'], 'example')} of remaining that judge {were} wrong before; drop what was not right"
