@@ -148,7 +148,6 @@ class Settings:
     forgetting: Forgetting = Forgetting()
     curve: Curve = Curve()
     learning: Learning = Learning()
-    judging: Judging = Judging()
 
     @classmethod
     def of(cls, budget: str = "default", large: bool = False) -> Settings:
@@ -185,7 +184,7 @@ class Settings:
 
 
 DEFAULT = Settings()
-JUDGING = DEFAULT.judging
+JUDGING = Judging()
 _BUDGETS = {
     "default": DEFAULT,
     "quick": Settings(

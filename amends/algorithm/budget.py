@@ -111,8 +111,8 @@ def fitting(settings: Settings, others: int, asked: bool, learn: bool, short: fl
         Fits("fitting what was chosen, and its controls", 0 if short == 1 else 2 * each + random),
         Fits("control: as many removed at random", random if short == 1 else 0),
         Fits("learning from the failures as well", each if learn else 0, learns=True),
-        Fits("fitting once more what judges", 3 * more),
-        Fits("fitting once more what judges", more if learn else 0, learns=True),
+        Fits("fitting what judges once more", 3 * more),
+        Fits("fitting what judges once more", more if learn else 0, learns=True),
     ]
 
 

@@ -128,7 +128,7 @@ class Chooser:
 
     def _again(self, choice: Choice, points: list[CurvePoint]) -> Choice:
         """The same choice, with as many fits of what is compared as the settings have."""
-        self.progress.say("fitting once more what judges")
+        self.progress.say("fitting what judges once more")
         compared = sorted({at for pair in choice.against for at in pair})
         curves = [self._learner if points[at].by == LEARNED else self._curve(self.method) for at in compared]
         more = filled([(replace(c, refits=self._fits), points[at]) for c, at in zip(curves, compared, strict=True)])

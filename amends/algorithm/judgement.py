@@ -48,8 +48,8 @@ class Judgement:
         return Ending(final, outcome, verdict, reason, p_value)
 
     def in_doubt(self, choice: Choice, sure: float) -> bool:
-        """Whether more fits could change the verdict. So strict a first look costs the second nothing: that either is
-        luck is hardly likelier than that the second is (Haybittle 1971, Peto 1976)."""
+        """Whether the gain over a control may still be luck. So strict a first look costs the second nothing: luck in
+        either is hardly likelier than luck in the second alone (Haybittle 1971, Peto 1976)."""
         return any(one.p_value > sure for one in self._against(choice) if one.control.by != CAUSES)
 
     def of_both(self, choice: Choice) -> tuple[Choice, Ending]:

@@ -71,11 +71,10 @@ class Edited:
 
     def scores(self, method: Method) -> Tensor:
         """What each example lost."""
-        data, old, new = self.known.data, self.known.outputs, self.outputs if method.score is label_part else None
-        if method.score is not label_part:
-            return method.score(self.q, self.after, data)
+        data, old = self.known.data, self.known.outputs
+        new = self.outputs if method.score is label_part else None
         if old is None or new is None:
-            return label_part(self.q, self.after, data)
+            return method.score(self.q, self.after, data)
         likelihood = data.network.likelihood
         parts = [to_blame(likelihood, old[at][None], new[:, at], y) for at, y in data.targets()]
         return torch.cat(parts) if parts else torch.zeros(0, dtype=old.dtype, device=old.device)
