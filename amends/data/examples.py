@@ -14,7 +14,8 @@ from torch import Tensor
 
 from amends.data.ahead import ahead
 from amends.data.given import records
-from amends.data.inputs import Inputs, at_rows, each, joined, leaves
+from amends.data.inputs import Inputs, at_rows, each, joined, leaves, there
+from amends.data.sending import sent
 from amends.data.stored import is_stored, one_after_the_other
 from amends.data.views import Training
 from amends.errors import BadInput
@@ -51,7 +52,7 @@ class Examples:
         """Some of them, by a slice, a mask or integer positions. The inputs are not copied."""
         at = np.arange(len(self))[positions]
         where = torch.as_tensor(at)
-        return replace(self, rows=self.rows[where], y=self.y[where.to(self.y.device)], ids=self.ids[at])
+        return replace(self, rows=self.rows[where], y=self.y[there(where, self.y.device)], ids=self.ids[at])
 
     def fetch(self, start: int, stop: int) -> tuple[Inputs, Tensor]:
         return at_rows(self.x, self.rows[start:stop]), self.y[start:stop]
@@ -67,11 +68,11 @@ class Examples:
         def read(span: tuple[int, int]) -> tuple[Inputs, Tensor]:
             if not sending:
                 return self.fetch(*span)
-            part = at_rows(self.x, self.rows[slice(*span)], copied=False)
-            return each(part, lambda t: t.pin_memory()), self.y[slice(*span)]
+            part, y = at_rows(self.x, self.rows[slice(*span)], copied=False), self.y[slice(*span)]
+            return each(part, lambda t: t.pin_memory()), y.pin_memory() if y.device.type == "cpu" else y
 
-        for x, y in ahead(partial(read, span) for span in spans):
-            yield each(x, lambda t: t.to(device, non_blocking=True)), y
+        read_ahead = ahead(partial(read, span) for span in spans)
+        yield from sent(read_ahead, device) if sending else read_ahead
 
     def own(self) -> dict[str, np.ndarray]:
         """The user's columns of these examples, in their order."""

@@ -28,6 +28,13 @@ def each(x: Inputs, f: Any) -> Any:
     return tuple(f(v) for v in x) if isinstance(x, tuple) else f(x)
 
 
+def there(t: Tensor, device: torch.device) -> Tensor:
+    """On the device. A GPU is not waited for: what it has still to compute comes first, and this process goes on."""
+    if device.type == "cuda" and t.device.type == "cpu":
+        return t.contiguous().pin_memory().to(device, non_blocking=True)
+    return t.to(device)
+
+
 def at_rows(x: Inputs, rows: Tensor, *, copied: bool = True) -> Inputs:
     """Some rows of an input, in that order: in one piece where they follow on each other. A copy, unless whoever asks
     makes one."""
@@ -35,7 +42,7 @@ def at_rows(x: Inputs, rows: Tensor, *, copied: bool = True) -> Inputs:
     if last - first + 1 == len(rows) and bool((rows[1:] > rows[:-1]).all()):
         part = each(x, lambda t: t[first : last + 1])
         return each(part, lambda t: t.clone()) if copied and all(isinstance(t, Tensor) for t in leaves(x)) else part
-    return each(x, lambda t: t.index_select(0, rows.to(t.device)) if isinstance(t, Tensor) else t[rows])
+    return each(x, lambda t: t.index_select(0, there(rows, t.device)) if isinstance(t, Tensor) else t[rows])
 
 
 def joined(parts: Sequence[Inputs]) -> Inputs:

@@ -13,6 +13,7 @@ from torch.func import hessian
 from torch.nn.functional import logsigmoid
 
 from amends.data.examples import Examples, Inputs
+from amends.data.inputs import there
 from amends.distributed.group import spreading, world
 from amends.distributed.shards import added, rows, shared, spans, wide
 from amends.evidence.network import Network
@@ -100,7 +101,7 @@ class Factor:
         bounds = [(start, min(start + batch, last)) for start in range(first, last, batch)]
         for (start, stop), (x, y) in zip(bounds, self.examples.batches(bounds, self.network.device), strict=True):
             at = slice(start, stop)
-            w = self.weights[at].to(self.network.device, self.network.dtype)
+            w = there(self.weights[at].to(self.network.dtype), self.network.device)
             yield at, x, y.to(self.network.device), w
 
     def targets(self) -> Iterator[tuple[slice, Tensor]]:
