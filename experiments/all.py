@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from amends.errors import AmendsError
+from amends.errors import AmendsError, BadInput, nearest
 from experiments import ITEMS
 from experiments.rankings import USUAL
 from experiments.running import Found, Plan, Row, Rows, drawn, one_seed, script
@@ -61,11 +61,27 @@ class Job:
         return 0 if ranking else 3 if late else 1
 
 
+def every(plan: Plan, items: Iterable[str]) -> tuple[str, ...]:
+    """The rows that these experiments can have."""
+    return tuple(row for item in items for row in script(item).names(replace(plan, item=item, methods=("all",))))
+
+
+def asked(plan: Plan, item: str) -> tuple[str, ...]:
+    """The rows of the plan that this experiment has; none where it makes its usual ones. `all` is for methods that rank
+    what was damaged."""
+    known = every(plan, [item])
+    return tuple(row for row in plan.methods if row in known or (row == "all" and item in RANKING))
+
+
 def jobs(plan: Plan, items: tuple[str, ...]) -> list[Job]:
     """Those with rows that are not there yet."""
     made: dict[tuple[str, int, str], tuple[str, ...]] = {}
+    known = {row for item in items for row in asked(plan, item)}
+    for row in plan.methods:
+        if row not in known:
+            raise BadInput(f"no row {row!r}; --methods; {nearest(row, every(plan, items))}")
     for item in items:
-        here = replace(plan, item=item, methods=plan.methods if item in RANKING else ())
+        here = replace(plan, item=item, methods=asked(plan, item))
         for seed in plan.seeds:
             done = {row.method.split(": ")[0] for row in Rows(here.folder, seed).rows}
             for row in script(item).names(here):
@@ -193,7 +209,7 @@ def main(args: list[str] | None = None) -> None:
     ask.add_argument("--seeds", type=int, nargs="+", default=[0])
     items = [item for item in ITEMS if item != "speed"]
     ask.add_argument("--items", nargs="+", choices=items, metavar="ITEM", default=items, help="all but speed, or these")
-    ask.add_argument("--methods", nargs="*", default=[], help="methods that rank; all for every one there is")
+    ask.add_argument("--methods", nargs="*", default=[], help="rows; all for every method that ranks")
     ask.add_argument("--sizes", type=int, nargs="*", default=[], help="numbers of causes to remove")
     ask.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     ask.add_argument("--limit", type=float, default=float("inf"), help="seconds")

@@ -26,10 +26,9 @@ from benchmarks.sources import Arrays
 from experiments.sets import SETS, SHARE, DataSet
 
 Pair = tuple[Tensor, Tensor]
-VICTIMS = 3
 NOTHING, REFERENCE, AGAIN = "nothing removed", "every damaged one removed", "trained again without them"
 REFERENCES = (NOTHING, REFERENCE, AGAIN)  # beside every method
-KEPT = Path(".cache/experiments")  # weights of large networks, which several experiments share
+KEPT = Path(".cache/experiments")  # weights and rankings of large networks, which several experiments share
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Case:
     train: Pair
     sets: dict[str, Pair]
     said: np.ndarray  # what the network says of the test set
-    known: dict[str, Any] = field(default_factory=dict)  # rankings made already, by the name of the method
+    known: dict[Any, Any] = field(default_factory=dict)  # made already: rankings by the name of the method, fits
 
     @property
     def about(self) -> DataSet:
@@ -123,7 +122,7 @@ def clean_inputs(start: Start) -> Damaged:
 
 
 def seeds_of_victims(start: Start) -> tuple[int, ...]:
-    return tuple(start.seed + 1000 * (i + 1) for i in range(VICTIMS))
+    return tuple(start.seed + 1000 * (i + 1) for i in range(start.about.victims))
 
 
 def poisoned_inputs(start: Start) -> Damaged:
@@ -188,11 +187,17 @@ def outputs(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def fine_tuned(case: Case, causes: np.ndarray, **options: Any) -> nn.Module:
-    """The network after it went on training on D∖C, as the paper judges causes."""
-    method = methods.fine_tune(**{**case.about.tuning, **options})
-    failures = case.sets["query"] if options.get("learn") else None
-    with in_half(case):
-        return treat(case.net, case.train, causes, failures=failures, method=method, batch_size=batch_size(case))
+    """The network after it went on training on D∖C, as the paper judges causes; made once, though several ask."""
+    options = {"pull": 0.0, "learn": False, "kept": True, **case.about.tuning, **options}
+    asked = "fine-tuned", np.sort(causes).tobytes(), tuple(sorted(options.items()))
+    if asked not in case.known:
+        failures = case.sets["query"] if options["learn"] else None
+        with in_half(case):
+            case.known[asked] = treat(
+                case.net, case.train, causes, failures=failures, method=methods.fine_tune(**options),
+                batch_size=batch_size(case),
+            )  # fmt: skip
+    return case.known[asked]
 
 
 def after(case: Case, causes: np.ndarray, **options: Any) -> list[tuple[float, str, float]]:

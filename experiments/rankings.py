@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,9 @@ from amends.methods import named
 from amends.methods.table import names
 from amends.remember import Laplace
 from benchmarks.timing import timed
+from experiments import protocol
 from experiments.protocol import Case, batch_size
-from experiments.running import GivenUp
+from experiments.running import GivenUp, written
 
 CURVED = 4000  # examples of D that the curvature of a large model is measured on
 
@@ -30,11 +33,11 @@ def of_a_part(case: Case, curvature: Any) -> Any:
     return Part(curvature, CURVED) if case.about.large else curvature
 
 
-def ewc(case: Case, method: Any, kind: Any, gamma: float | None = None) -> Any:
+def ewc(case: Case, method: Any, kind: Any) -> Any:
     """The method as it is; where the network is large, with the diagonal of a part of D."""
     if not case.about.large:
         return method
-    return method._replace(remember=Laplace(of_a_part(case, Diagonal(kind)), gamma=gamma))
+    return method._replace(remember=Laplace(of_a_part(case, Diagonal(kind))))
 
 
 def sgd_influence(case: Case) -> Any:
@@ -79,15 +82,43 @@ def chosen(
 
 
 def ranked(case: Case, name: str) -> tuple[np.ndarray, float]:
-    """The scores a method gives D by the query, and the seconds it took; made once, though several experiments ask."""
+    """The scores a method gives D by the query, and the seconds it took; made once, though several experiments ask.
+    Those of a large network are kept in a file beside its weights."""
     if name not in case.known:
         try:
-            case.known[name] = rank(case, name, case.sets["query"])
+            case.known[name] = kept(case, name) or rank(case, name, case.sets["query"])
+            keep(case, name, *case.known[name])
         except GivenUp as why:
             case.known[name] = why
     if isinstance(case.known[name], GivenUp):
         raise case.known[name]
     return case.known[name]
+
+
+def file_of(case: Case, name: str) -> Path:
+    start, slug = case.data.start, "".join(c if c.isalnum() else "_" for c in name)
+    return protocol.KEPT / f"{start.on}_{case.data.kind}_{start.seed}_{slug}.npz"
+
+
+def mark(case: Case) -> float:
+    """A number that tells this network from another one."""
+    return sum(float(v.double().sum()) for v in case.net.state_dict().values())
+
+
+def kept(case: Case, name: str) -> tuple[np.ndarray, float] | None:
+    """A ranking of this network that was stored."""
+    path = file_of(case, name)
+    if not case.about.large or not path.exists():
+        return None
+    with np.load(path) as stored:
+        return (stored["scores"], float(stored["seconds"])) if stored["mark"] == mark(case) else None
+
+
+def keep(case: Case, name: str, scores: np.ndarray, seconds: float) -> None:
+    if case.about.large:
+        stream = io.BytesIO()
+        np.savez(stream, scores=scores, seconds=seconds, mark=mark(case))
+        written(file_of(case, name), stream.getvalue())
 
 
 def rank(case: Case, name: str, shown: Any) -> tuple[np.ndarray, float]:

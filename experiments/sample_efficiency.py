@@ -20,6 +20,7 @@ from experiments.tables import Column
 from experiments.tables import saved as table
 
 SHARES = (0.05, 0.1, 0.25, 0.5, 1.0)
+FEW = (0.05, 0.25, 1.0)  # of a large network, for the time it takes
 
 
 def names(plan: Plan) -> tuple[str, ...]:
@@ -31,7 +32,8 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
         case = plan.case(seed, flipped_labels)
         if name == REFERENCE:
             return after(case, np.flatnonzero(case.wrong))
-        return [found for share in SHARES for found in with_a_share(case, name, share)]
+        shares = FEW if plan.about.large else SHARES
+        return [found for share in shares for found in with_a_share(case, name, share)]
 
     rows.fill([REFERENCE, *names(plan)], row)
 

@@ -1,0 +1,114 @@
+"""What is shared where a network is large: its weights, rankings and curvature. A small one stands for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from amends import methods
+from amends.algorithm.treat import treat
+from amends.curvature import GGN, Diagonal
+from amends.errors import BadInput
+from amends.remember import Laplace
+from benchmarks.resnet import ResNet
+from experiments import protocol, rankings, sets, trade_off
+from experiments.all import jobs
+from experiments.running import Plan
+
+
+def in_three_colours(folder, seed):
+    (x, y), (xt, yt) = sets.small_digits(folder, seed)
+    return (np.repeat(x[:200], 3, 1), y[:200]), (np.repeat(xt[:300], 3, 1), yt[:300])
+
+
+def two_epochs(net, x, y):
+    optimiser = torch.optim.Adam(net.parameters(), 1e-2)
+    for part in torch.arange(len(x)).repeat(2).split(50):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(net(x[part]), y[part]).backward()
+        optimiser.step()
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Where a network of the kind of CIFAR-10's begins, with few weights and few images."""
+    small = replace(
+        sets.SETS["cifar10"], read=in_three_colours, make=lambda: ResNet((1, 1), width=4), fit=two_epochs,
+        confusion=sets.DIGITS["confusion"], sizes=(20, 60), tuning={"epochs": 1},
+    )  # fmt: skip
+    monkeypatch.setitem(sets.SETS, "cifar10", small)
+    monkeypatch.setattr(protocol, "KEPT", tmp_path)
+    protocol.case_of.cache_clear()
+    yield protocol.Start("cifar10", None, 0, "cpu")
+    protocol.case_of.cache_clear()
+
+
+def flipped(start):
+    """As another process has it."""
+    protocol.case_of.cache_clear()
+    return protocol.case_of(start, protocol.flipped_labels)
+
+
+def test_a_ranking_is_kept_for_the_network_it_is_of(start, monkeypatch):
+    scores, seconds = rankings.ranked(flipped(start), "grad_dot")
+    monkeypatch.setattr(rankings, "rank", lambda *given: (np.zeros(200), 0.0))
+    again, took = rankings.ranked(flipped(start), "grad_dot")
+    assert np.array_equal(again, scores)
+    assert took == seconds
+    for path in protocol.KEPT.glob("*.pt"):
+        path.unlink()
+    other = flipped(replace(start, device="cpu", patience=1))
+    with torch.no_grad():
+        next(other.net.parameters()).add_(1)
+    assert not rankings.ranked(other, "grad_dot")[0].any()
+
+
+def test_the_same_fit_is_made_once(start, monkeypatch):
+    case, made = flipped(start), []
+    monkeypatch.setattr(protocol, "treat", lambda *given, **more: made.append(given) or case.net)
+    for causes, more in (([1, 2], {}), ([2, 1], {"pull": 0.0}), ([1, 3], {}), ([1, 2], {"learn": True})):
+        protocol.fine_tuned(case, np.array(causes), **more)
+    assert [list(given[2]) for given in made] == [[1, 2], [1, 3], [1, 2]]
+
+
+def test_deletions_that_share_curvature_are_those_that_do_not(start):
+    """The second γ finds everything there."""
+    case, causes, gamma = flipped(start), np.arange(0, 60, 3), 0.01
+    part = rankings.of_a_part(case, methods.kronecker())
+    alone = {
+        "Newton removal, plain": methods.newton(part, gamma),
+        "Newton removal, searched": methods.newton(part, gamma, line_search=True),
+        "EWC-deletion, searched": methods.ewc(gamma=gamma)._replace(
+            remember=Laplace(rankings.of_a_part(case, Diagonal(GGN())), gamma=gamma)
+        ),
+    }
+
+    def weights(method):
+        model = treat(case.net, case.train, causes, failures=case.sets["query"], method=method)
+        return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    for name, method in alone.items():
+        far, shared = (weights(trade_off.WAYS[name].make(case, g)) for g in (0.1, gamma))
+        assert_close(shared, weights(method), rtol=1e-5, atol=1e-7)  # γ is multiplied in another order
+        assert not torch.allclose(far, shared, rtol=1e-3)
+
+
+def test_one_victim_where_there_are_few(start):
+    assert protocol.seeds_of_victims(start) == (1000,)
+    assert protocol.seeds_of_victims(replace(start, on="digits")) == (1000, 2000, 3000)
+
+
+def test_each_experiment_takes_the_rows_it_has(tmp_path):
+    plan = Plan("causes", "digits", out=tmp_path, methods=("ewc", "random", "Newton removal, plain"))
+    made = jobs(plan, ("annotation-noise", "trade-off", "specificity", "forget-and-learn"))
+    rows = {item: [job.row for job in made if job.items == (item,)] for item in {job.items[0] for job in made}}
+    assert rows["annotation-noise"] == ["ewc", "random"]
+    assert rows["trade-off"] == ["Newton removal, plain"]
+    assert rows["specificity"] == ["nothing removed", "ewc", "random"]
+    assert len(rows["forget-and-learn"]) == 4
+    with pytest.raises(BadInput, match=r"no row 'ewcc'; --methods; .*ewc"):
+        jobs(replace(plan, methods=("ewcc",)), ("annotation-noise",))
