@@ -116,7 +116,8 @@ def told(value: T) -> T:
     return box[0]
 
 
-def _attempted(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+def attempted(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+    """What it returns, or an error that can be sent."""
     try:
         return work(), None
     except Exception as e:
@@ -137,7 +138,7 @@ def by_first(function: Callable[P, T]) -> Callable[P, T]:
         made: tuple[T | None, BaseException | None] = (None, None)
         if rank() == 0:
             with alone():
-                made = _attempted(lambda: function(*args, **kwargs))
+                made = attempted(lambda: function(*args, **kwargs))
         value, error = told(made)
         if error is not None:
             raise made[1] or error
@@ -162,7 +163,7 @@ def dealt(works: Sequence[Callable[[], T]]) -> list[T]:
     mine: dict[int, bytes] = {}
     for i in range(rank(), len(works), world()):
         with alone():
-            made = _attempted(works[i])
+            made = attempted(works[i])
         packed = io.BytesIO()
         torch.save(made, packed)
         mine[i] = packed.getvalue()
@@ -198,15 +199,21 @@ def held_by_first(context: AbstractContextManager[T]) -> Iterator[T]:
                 context.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
 
+def every(value: T) -> list[T]:
+    """What each of them passes, rank 0 first; nobody goes on before all have come here."""
+    import torch.distributed as dist
+
+    found: list[Any] = [None] * world()
+    with together():
+        dist.all_gather_object(found, value)
+    return found
+
+
 def alike(what: str, mark: Any, todo: str) -> None:
     """BadInput, in every process, unless all of them have the same mark."""
     if world() == 1:
         return
-    import torch.distributed as dist
-
-    marks: list[Any] = [None] * world()
-    with together():
-        dist.all_gather_object(marks, mark)
+    marks = every(mark)
     other = next((r for r, m in enumerate(marks) if m != marks[0]), None)
     if other is not None:
         raise BadInput(f"{what} is not the same on every rank; ranks 0 and {other}; {todo}")

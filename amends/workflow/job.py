@@ -19,6 +19,7 @@ from amends.data.failures import positions, select
 from amends.data.formats import guess
 from amends.data.read import read
 from amends.data.records import Records
+from amends.distributed.machine import one_reads
 from amends.errors import BadInput, many
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
@@ -159,7 +160,8 @@ def read_set(config: Config, table: str, loaded: Loaded, train: Records | None =
     columns = () if train is None or {"features", "image", "text", "transform"} & set(keys) else train.features
     if columns and (keys.get("format") or guess(path)) in ("csv", "parquet", "jsonl"):
         keys["features"] = list(columns)
-    return read(path, **keys)
+    with one_reads():
+        return read(path, **keys)
 
 
 def _arguments(config: Config, table: str, loaded: Loaded, classes: tuple[str, ...]) -> tuple[Path, dict[str, Any]]:

@@ -95,6 +95,22 @@ def test_what_must_happen_once_does(tmp_path):
     assert (tmp_path / "log").read_text() == "once\n"
 
 
+def test_a_large_table_is_read_by_one_process_of_a_machine(tmp_path):
+    """The others have the same rows, of the same file; one that cannot open it reads for itself."""
+    n, path = 400, tmp_path / "t.csv"
+    x = np.random.default_rng(0).normal(size=(n, 3))
+    rows = [f"{a},{b},{c},{'dog' if i == 390 else 'cat'},r{i}" for i, (a, b, c) in enumerate(x)]
+    path.write_text("\n".join(["a,b,c,label,id", *rows]))
+    hashed = sha256(x, torch.tensor([int(i == 390) for i in range(n)]), [f"r{i}" for i in range(n)])
+    for another, files in ((9, [1, 0, 0]), (2, [1, 0, 1])):
+        said = in_group(3, worlds.read_together, tmp_path, str(path), another)
+        assert [mark for mark, *_ in said] == [hashed] * 3
+        assert [made for _, made, _ in said] == files
+        assert len({error for *_, error in said}) == 1
+        assert "label 'dog' is not a class" in said[0][-1]
+        assert "t.csv line 392" in said[0][-1]
+
+
 @pytest.mark.parametrize(
     ("work", "what"),
     [(worlds.other_weights, "the model is not the same on every rank; ranks 0 and 1; load the same weights on each"),

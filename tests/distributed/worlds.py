@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,12 +12,16 @@ from torch import nn
 
 import amends
 from amends.algorithm.curve import Curve
+from amends.config.read import Config
 from amends.curvature import EKFAC, GGN, Dense, Diagonal, Kronecker, Sampled
+from amends.data.formats import pieces
 from amends.distributed.group import alone, by_first, dealt, rank, spread, told, world
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.params import flatten
 from amends.evidence.prepare import prepare
+from amends.models.loaded import Loaded
+from amends.workflow.job import read_set
 from tests.distributed.processes import sha256
 from tests.worlds import planted_digits, turned_corner
 
@@ -230,6 +235,27 @@ def refitted() -> tuple:
     finally:
         Curve.fit = fit
     return sha256(result.metrics, flatten(result.after)), len(made)
+
+
+def read_together(path: str, another: int) -> tuple:
+    """A table that is read in pieces: a hash of it, how many temporary files were made here, and what is said of a row
+    far down. Rank `another` finds that the file it opens is not the one it was told of."""
+    pieces.PIECE = pieces.WHOLE = 4000
+    made, whole = [], pieces.tempfile.TemporaryFile
+    pieces.tempfile.TemporaryFile = lambda: made.append(1) or whole()
+    if rank() == another:
+        pieces._which = lambda _: (0, 0)
+    config = Config({"train": {"path": path, "mean": [0.0]}, "failures": {"path": path, "classes": ["cat"]}}, Path(), "")
+    loaded = Loaded(nn.Linear(3, 2), lambda *_: None)
+    data = read_set(config, "train", loaded)
+    files = len(made)
+    try:
+        read_set(config, "failures", loaded)
+        said = ""
+    except amends.errors.BadInput as e:
+        said = str(e)
+    assert data.stored is not None
+    return sha256(np.array(data.stored), data.y, data.columns["id"].tolist()), files, said
 
 
 def other_weights() -> object:

@@ -47,8 +47,9 @@ def _saved(path: Path, asked: Asked) -> Raw:
     except Exception as e:  # arrow and datasets raise errors of many kinds
         raise BadInput(f"the dataset cannot be read ({first_line(e)}); {path}; save it again") from e
     size = dataset.data.nbytes
-    rows = rows_of(len(dataset), size, size) or max(1, len(dataset))
-    return in_pieces(lambda: _rows(dataset, rows, path), path, asked, dataset.features.to_dict())
+    most = rows_of(len(dataset), size, size)
+    rows, features = most or max(1, len(dataset)), dataset.features.to_dict()
+    return in_pieces(lambda: _rows(dataset, rows, path), path, asked, features, several=most is not None)
 
 
 def _rows(dataset: Any, rows: int, path: Path) -> Iterator[Table]:

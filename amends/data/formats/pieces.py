@@ -6,6 +6,7 @@ user's own columns are kept as they are of a small table.
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import weakref
@@ -21,6 +22,7 @@ import torch
 
 from amends.data.formats.columns import Table, at_row, breaks_in, inputs_in, labels_in, raw
 from amends.data.formats.raw import ROW, Asked, Raw
+from amends.distributed.machine import once_a_machine
 from amends.errors import BadInput, DiskError
 
 WHOLE = 2**26  # bytes of a table that is read as a whole; a larger one
@@ -33,8 +35,17 @@ def rows_of(rows: int, size: int, total: int) -> int | None:
     return None if total <= WHOLE else max(1, rows * PIECE // max(size, 1))
 
 
-def in_pieces(pieces: Pieces, path: Path, asked: Asked, features: Mapping[str, Any] | None = None) -> Raw:
-    """As `raw` of the whole table; where there is one piece it is just that. One piece is in memory at a time."""
+def in_pieces(
+    pieces: Pieces, path: Path, asked: Asked, features: Mapping[str, Any] | None = None, *, several: bool
+) -> Raw:
+    """As `raw` of the whole table, which is one piece or `several`. One piece is in memory at a time."""
+    if not several:
+        return raw(next(pieces(), {}), path, asked, features)
+    gathered = once_a_machine(lambda: _gathered(pieces, path, asked, features))
+    return gathered.together(lambda i: _place(pieces, path, i))
+
+
+def _gathered(pieces: Pieces, path: Path, asked: Asked, features: Mapping[str, Any] | None) -> Gathered:
     tables = pieces()
     table = next(tables, {})
     part = raw(table, path, asked, features)
@@ -49,10 +60,8 @@ def in_pieces(pieces: Pieces, path: Path, asked: Asked, features: Mapping[str, A
 
         part = raw(table, path, named, features, at)
         del table
-    if not gathered.rows:
-        return part
     gathered.add(part)
-    return gathered.together(lambda i: _place(pieces, path, i))
+    return gathered
 
 
 def _named(first: Table, path: Path, asked: Asked) -> Asked:
@@ -122,13 +131,33 @@ class Gathered:
 
 
 class Nameless:
-    """Keeps a file without a name, which is gone with it."""
+    """Keeps a file without a name, which is gone with it. Pickled, it is for another process of the same machine, which
+    opens the file as long as this one has it."""
 
     file: IO[bytes]
 
     def __post_init__(self) -> None:
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115 (it is read for as long as this is)
-        weakref.finalize(self, _closed, self.file)
+        self._keep(tempfile.TemporaryFile())  # noqa: SIM115 (it is read for as long as this is)
+
+    def _keep(self, file: IO[bytes]) -> None:
+        self.file = file
+        weakref.finalize(self, _closed, file)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.file.flush()
+        return {**vars(self), "file": (f"/proc/{os.getpid()}/fd/{self.file.fileno()}", _which(self.file))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        path, which = state.pop("file")
+        vars(self).update(state)
+        self._keep(open(path, "r+b"))  # noqa: SIM115
+        if _which(self.file) != which:
+            raise FileNotFoundError(errno.ENOENT, "another file has its number", path)
+
+
+def _which(file: IO[bytes]) -> tuple[int, int]:
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino
 
 
 def _closed(file: IO[bytes]) -> None:

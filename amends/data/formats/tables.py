@@ -32,7 +32,7 @@ def csv(path: Path, asked: Asked) -> Raw:
     how |= {"dtype": {c: str for c in head.columns if c in ("id", asked.id)}, "na_values": ["", "nan", "NaN"]}
     size = sum(int(head[c].str.len().sum()) + len(head) for c in head.columns)
     rows = rows_of(len(head), size, path.stat().st_size * (PACKED if path.suffix == ".gz" else 1))
-    return in_pieces(lambda: _lines(path, rows, how), path, asked)
+    return in_pieces(lambda: _lines(path, rows, how), path, asked, several=rows is not None)
 
 
 def _names(path: Path, how: dict[str, Any]) -> Sequence[str]:
@@ -81,7 +81,7 @@ def parquets(paths: Sequence[Path], asked: Asked) -> Raw:
             size += sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
             features = features or _features(file.schema_arrow.metadata or {})
     where, most = paths[0] if len(paths) == 1 else paths[0].parent, rows_of(rows, size, size)
-    return in_pieces(lambda: _batches(paths, where, most), where, asked, features)
+    return in_pieces(lambda: _batches(paths, where, most), where, asked, features, several=most is not None)
 
 
 @contextmanager
