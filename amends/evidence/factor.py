@@ -114,7 +114,8 @@ class Factor:
         """Σ f(shard) over the shards, by name; a shard has the `tiles` of its span alone. Shards stay what they are
         where a batch does not fit into memory."""
         bounds = spans(len(self), self.batch)
-        return added(len(bounds), lambda s: self._halving(bounds[s], f))
+        with self.network.in_step():
+            return added(len(bounds), lambda s: self._halving(bounds[s], f))
 
     def _halving(self, span: tuple[int, int], f: Callable[[Factor], R]) -> R:
         return self.network.room.halving(self.batch, lambda: f(replace(self, span=span)))
@@ -129,7 +130,8 @@ class Factor:
                 return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
             return found[0] if len(found) == 1 else torch.cat(found)
 
-        return rows(bounds, lambda s: self.network.room.halving(self.batch, lambda: part(s)))
+        with self.network.in_step():
+            return rows(bounds, lambda s: self.network.room.halving(self.batch, lambda: part(s)))
 
     def map(self, f: Callable[[Inputs, Tensor], Tensor]) -> Tensor:
         """f(x, y) of every example, in order; the batches do not matter."""
@@ -148,7 +150,7 @@ class Factor:
     def summed(self, theta: Params, summand: Summand) -> tuple[Value, Params]:
         """Σ summand(positions, θ, x, y, w) and its gradient, batch by batch. Where steps are spread, a set of fewer
         shards than processes is cut by them instead."""
-        if spreading() and len(spans(len(self), self.batch)) < world():
+        if spreading() and not self.network.sharded and len(spans(len(self), self.batch)) < world():
             found = shared(len(self), lambda span: self._halving(span, lambda part: _summed(part, theta, summand)))
         else:
             found = self.sum(lambda part: _summed(part, theta, summand))

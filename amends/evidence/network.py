@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,12 +14,14 @@ from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amends.data.examples import Examples, Inputs, each
+from amends.distributed.group import alone
 from amends.errors import BadInput, first_line, kind_of
 from amends.evidence.lengths import by_length
 from amends.evidence.params import Params
 from amends.evidence.room import Room
 from amends.likelihoods import Likelihood, Tokens
 from amends.models import Opened
+from amends.models.sharded import copied, sharded
 
 
 @contextmanager
@@ -95,6 +96,7 @@ class Network:
     opened: Opened | None = None  # what the caller passed
     given: torch.dtype | None = None  # where that is another than `dtype`
     room: Room = field(default_factory=Room)
+    sharded: bool = False  # whether some of its layers lie in several processes, which then compute in step
 
     @classmethod
     def of(cls, model: nn.Module, likelihood: Likelihood, device: str | torch.device | None = None) -> Network:
@@ -109,18 +111,24 @@ class Network:
         first = next(iter(trainable.values()))
         try:
             where = first.device if device is None else torch.device(device)
-            module = deepcopy(model).to(where).eval()
+            module = copied(model).to(where).eval()
         except (RuntimeError, AssertionError, TypeError, ValueError) as e:
             to = "" if device is None else f" to device {device}"
             raise BadInput(f"the model cannot be copied{to} ({first_line(e)}); check the model and the device") from e
-        half = any(p.dtype in HALF for p in trainable.values())
+        half, apart = any(p.dtype in HALF for p in trainable.values()), bool(sharded(model))
+        if half and apart:
+            raise BadInput("the adapter is in half precision above sharded layers; model; give it in float32")
         module = module.float() if half else module
         params = {k: p.detach().clone() for k, p in module.named_parameters() if k in trainable}
         for p in module.parameters():
             p.requires_grad_(False)
             p.grad = None
         dtype, given = (torch.float32, first.dtype) if half else (first.dtype, None)
-        return cls(module, params, likelihood, where, dtype, given=given)
+        return cls(module, params, likelihood, where, dtype, given=given, sharded=apart)
+
+    def in_step(self) -> AbstractContextManager[Any]:
+        """Inside, every process computes everything where layers are sharded over them."""
+        return alone() if self.sharded else nullcontext()
 
     @property
     def told(self) -> list[str]:
@@ -199,7 +207,7 @@ class Network:
 
     def module_with(self, theta: Params, original: Any) -> Any:
         """A copy of what the caller passed as the model, in its mode and on its device, with the parameters θ."""
-        model = deepcopy(original if self.opened is None else self.opened.module)
+        model = copied(original if self.opened is None else self.opened.module)
         named = dict(model.named_parameters())
         with torch.no_grad():
             for k, value in theta.items():

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from amends.errors import BadInput, kind_of
 from amends.likelihoods import Categorical, Custom, Gaussian
 from amends.models.loaded import Loaded
+from amends.models.sharded import refuse_sharded
 
 REASONS = {  # by the first part of a class's module
     "sklearn": ("a scikit-learn estimator has no gradients to follow", "wrap a torch network in skorch"),
@@ -100,6 +101,7 @@ def _refuse_frozen(model: nn.Module) -> None:
         raise BadInput("model is compiled; pass the module inside, model._orig_mod, and compile the result")
     if name in ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"):
         raise BadInput(f"model is wrapped in {name}; pass the module inside, model.module")
+    refuse_sharded(model)
     for part, module in model.named_modules():
         home = type(module).__module__
         whole = any(not (p.is_floating_point() or p.is_complex()) for p in module.parameters(recurse=False))
