@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from amends.distributed.group import alone, attempted, every, rank, together, world
 
@@ -58,7 +58,7 @@ def _from(first: int, packed: bytes | None) -> bytes:
     return box[0] or b""
 
 
-def _opened(packed: bytes) -> T | None:
+def _opened(packed: bytes) -> Any:
     """None where what was packed cannot be opened from here."""
     try:
         return pickle.loads(packed)
