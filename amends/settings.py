@@ -80,7 +80,7 @@ class RightScores:
 class Weights:
     """How much each member counts."""
 
-    errors: float = 3.0  # the best must find so many standard errors; one that finds 1/errors less counts 1/e
+    errors: float = 3.0  # standard errors from which a find counts in full; 1/errors less than the best counts 1/e
     within: float = 0.03  # one that does so much worse counts 1/e, where edits are weighed by what was unseen
     least: float = 0.1  # relative to the best; those below do not count at all
 
@@ -102,14 +102,14 @@ class Forgetting(Training):
 
     epochs: float = 4.0
     steps: int = 128
-    rates: tuple[float, ...] = (2e-4,)  # other rates to choose from, should the usual one go too far
+    rates: tuple[float, ...] = (2e-4,)  # others to choose from, where the usual one does no clear good
 
 
 @dataclass(frozen=True)
 class Curve:
     """How many to remove: sizes are tried in turn, each with one fit; what judges is fitted again."""
 
-    around: tuple[float, ...] = (0.5, 1.0, 2.0)  # of the number that must be wrong
+    around: tuple[float, ...] = (0.5, 1.0, 2.0)  # of the number that must be wrong; the middle one is the usual
     shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)  # of D, where that number is not known
     patience: int = 2  # sizes in a row that are no better before larger ones are given up
     short: float = 0.5  # how long the fits are that only choose, as a share of those that judge
@@ -172,11 +172,11 @@ class Settings:
         """What a repair with the default's settings does and one with these does not, in words."""
         usual, here = DEFAULT, self
         members = [name for name in usual.identifying.edits.members if name not in here.identifying.edits.members]
-        sizes = len(usual.curve.shares), len(here.curve.shares)
+        fewer = len(here.curve.around) < len(usual.curve.around)
         ways, refits = usual.forgetting.rates and not here.forgetting.rates, here.curve.refits
         said = [
             f"the search has no {' and no '.join(members)}" if members else "",
-            f"{sizes[1]} numbers to remove are tried at most, not {sizes[0]}" if sizes[1] < sizes[0] else "",
+            "fewer numbers to remove are tried" if fewer else "",
             "one way to forget is tried" if ways else "",
             f"what judges is fitted {TIMES[refits]}" if refits < usual.curve.refits else "",
         ]
@@ -193,7 +193,7 @@ _BUDGETS = {
             Trials(shown=100, held=100, judges=1000, sample=5000),
         ),
         Forgetting(epochs=3.0, rates=()),
-        Curve(shares=(0.05, 0.1, 0.2), refits=1),
+        Curve(around=(1.0,), shares=(0.05, 0.1, 0.2), refits=1),
     ),
     "thorough": Settings(
         Identifying(

@@ -99,17 +99,16 @@ def fitting(settings: Settings, others: int, asked: bool, learn: bool, short: fl
     """What treating does; `others` is how many ways to forget are tried beside the usual one, `short` how long the fits
     are that only choose. A fit made while a way is chosen is not made again."""
     curve = settings.curve
-    sizes, known = 1 if asked else len(curve.shares), 1 if others else 0
+    sizes, known = len(curve.around), 1 if others else 0
     short = curve.short if short is None else short
     each = curve.refits if curve.refits_of_all else 1
     more = 0 if curve.refits_of_all else curve.refits - 1
-    random = each * sizes if curve.refits_of_all else 1
+    tried = 0 if asked else sizes * each
+    random = each * sizes if curve.refits_of_all and not asked else each
     return [
-        Fits("trying how to forget", 2 + others if others else 0, short),
-        Fits("control: nothing removed", each - known, short),
-        Fits("trying how many to remove", sizes * each - known, short),
-        Fits("fitting what was chosen, and its controls", 0 if short == 1 else 2 * each + random),
-        Fits("control: as many removed at random", random if short == 1 else 0),
+        Fits("trying how to forget", 1 + others if others else 0, short),
+        Fits("trying how many to remove", max(0, tried - known), short),
+        Fits("fitting what was chosen, and its controls", each + random + (each if asked or short < 1 else 0)),
         Fits("learning from the failures as well", each if learn else 0, learns=True),
         Fits("fitting what judges once more", 3 * more),
         Fits("fitting what judges once more", more if learn else 0, learns=True),

@@ -148,28 +148,28 @@ class Chooser:
     def _sizes(self, asked: int | None) -> tuple[list[CurvePoint], CurvePoint | None, Rule]:
         """Points of the curve: nothing removed, sizes tried with short fits, and whole fits of what judges: the size
         that was chosen, the same number at random, and nothing."""
-        settings, say = self.settings.curve, self.progress.say
+        settings, say, shown = self.settings.curve, self.progress.say, self.influence.wrong
         whole, as_long = self._curve(self.method), self.short is self.method
-        short = replace(self._curve(self.short), known=self.known)
-        say("control: nothing removed")
-        points = [short.nothing()]
-        rule, counts = self._rule(points[0]), self._counts(asked)
-        if asked is None:
-            say("trying how many to remove")
-            points += short.causes(counts, rule.good, settings.patience)
-            chosen = rule.best(points[1:], self.influence.wrong)
+        short, rule = replace(self._curve(self.short), known=self.known), self._rule
+        if asked is not None:
+            points = [short.empty(NOTHING, 0), short.empty(CAUSES, asked)]
+            chosen = points[1]
         else:
-            chosen = short.at(CAUSES, asked)
-            points.append(chosen)
+            if not shown:
+                say("control: nothing removed")
+            points = [short.empty(NOTHING, 0) if shown else short.nothing()]
+            say("trying how many to remove")
+            points += short.causes(self._counts(asked), rule.good, settings.patience)
+            chosen = rule.best(points, shown, self._error)
         one = chosen or points[-1]
         by_chance = [whole.empty(RANDOM, p.removed) for p in points[1:] if p is one or settings.refits_of_all]
-        say("control: as many removed at random" if as_long else "fitting what was chosen, and its controls")
-        again = [] if as_long else [points[0], one]
-        made = filled([(whole, p) for p in (*(whole.empty(p.by, p.removed) for p in again), *by_chance)])
-        longer = dict(zip(map(id, again), made, strict=False))
-        points = [longer.get(id(p), p) for p in points] + made[len(again) :]
-        chosen = None if chosen is None else longer.get(id(chosen), chosen)
-        return points, chosen, rule if as_long else self._rule(points[0])
+        say("fitting what was chosen, and its controls")
+        judged = [p for p in points if p is points[0] or p is one]
+        fitted = [*(p if as_long else whole.empty(p.by, p.removed) for p in judged), *by_chance]
+        made = filled([(whole, p) for p in fitted])
+        longer = dict(zip(map(id, judged), made, strict=False))
+        points = [longer.get(id(p), p) for p in points] + made[len(judged) :]
+        return points, None if chosen is None else longer[id(chosen)], rule
 
     @cached_property
     def short(self) -> Method:
@@ -200,20 +200,20 @@ class Chooser:
         return sizes(curve.around, wrong, most) if wrong else sizes(curve.shares, len(self.influence.train), most)
 
     def _best(self, asked: int | None) -> tuple[Method, dict[int, Fit]]:
-        """The treatment that is worth most with a middle size gone, among those within the limits, if any is, and its
-        fits. Another than the usual one has to be worth more by a standard error; one that refuses is passed over."""
+        """The usual treatment, and its fits, if the model is clearly worth more with it than as it was, by a standard
+        error and with a middle size gone. If not, its steps may be too long, and the others are tried: one of them has
+        to be worth more by as much, or to be within the limits where the usual one is not. One that refuses is passed
+        over."""
         counts = self._counts(asked)
         if not counts:
             return self.method, {}
         self.progress.say("trying how to forget")
-        nothing, size = self._once(self.method, 0), counts[len(counts) // 2]
-        rule, usual = self._rule(nothing), self._once(self.method, size)
-        guards = 0 if self.guard is None else len(self.guard)
-        error = self.objective.error((usual.query, len(self.influence.failures)), (usual.guard, guards))
-        best, most = (
-            (self.method, {0: nothing.fits[0], size: usual.fits[0]}),
-            (rule.safe(usual), rule.worth(usual) + error),
-        )
+        size, rule = counts[len(counts) // 2], self._rule
+        usual = self._once(self.method, size)
+        best, most = (self.method, {size: usual.fits[0]}), (rule.safe(usual), rule.worth(usual) + self._error(usual))
+        as_it_was = self._curve(self.method).seen(self.influence.train.network.params)
+        if rule.safe(usual) and rule.worth(usual) > rule.worth(as_it_was) + self._error(usual):
+            return best
         for method in self.alternatives:
             try:
                 point = self._once(method, size)
@@ -226,10 +226,16 @@ class Chooser:
 
     def _once(self, method: Method, size: int) -> CurvePoint:
         trying = replace(self, method=method, alternatives=())
-        return CurvePoint(CAUSES if size else NOTHING, size, (trying._curve(trying.short).fit(self.order[:size], 0),))
+        return CurvePoint(CAUSES, size, (trying._curve(trying.short).fit(self.order[:size], 0),))
 
-    def _rule(self, nothing: CurvePoint) -> Rule:
-        return Rule(self.objective, self._limits() if self.laid is None else self.laid, nothing)
+    def _error(self, point: CurvePoint) -> float:
+        """The standard error of what a point is worth."""
+        guards = 0 if self.guard is None else len(self.guard)
+        return self.objective.error((point.query, len(self.influence.failures)), (point.guard, guards))
+
+    @cached_property
+    def _rule(self) -> Rule:
+        return Rule(self.objective, self._limits() if self.laid is None else self.laid)
 
     def _limits(self) -> Limits:
         """From where the model was: what the user allows remaining and the sets to keep to lose."""

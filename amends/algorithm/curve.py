@@ -190,11 +190,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Rule:
-    """Which size to take: the one that is worth most, within the limits."""
+    """Which size to take, within the limits."""
 
     objective: Objective
     limits: Limits
-    nothing: CurvePoint
 
     def worth(self, seen: CurvePoint | Fit) -> float:
         return self.objective.worth(seen.query, seen.guard)
@@ -212,8 +211,16 @@ class Rule:
         """Safe, and worth as much as any so far."""
         return self.safe(point) and self.worth(point) >= max(self.worth(p) for p in points)
 
-    def best(self, points: Sequence[CurvePoint], shown: int) -> CurvePoint | None:
-        """Worth most, of those that are safe; of several the one nearest to how many labels were `shown` to be wrong.
-        Unless any were, it has to be worth more than removing nothing."""
-        better = [p for p in points if self.safe(p) and (shown or self.worth(p) > self.worth(self.nothing))]
-        return min(better, key=lambda p: (-self.worth(p), abs(p.removed - shown)), default=None)
+    def best(self, points: Sequence[CurvePoint], shown: int, error: Callable[[CurvePoint], float]) -> CurvePoint | None:
+        """Of sizes that are safe the one nearest to how many labels were `shown` to be wrong, unless another is worth
+        more by a standard error. Where none were, the one worth most, if that is more than the first point, which
+        removes nothing."""
+        nothing, *tried = points
+        safe = [p for p in tried if self.safe(p)]
+        if not safe:
+            return None
+        most = max(safe, key=self.worth)
+        if not shown:
+            return most if self.worth(most) > self.worth(nothing) else None
+        nearest = min(safe, key=lambda p: abs(p.removed - shown))
+        return most if self.worth(most) > self.worth(nearest) + error(nearest) else nearest

@@ -25,7 +25,7 @@ from amends.committee.excess import RightLabels
 from amends.committee.known import Known
 from amends.committee.rows import Rows, mark
 from amends.committee.trying import Evidence, Trial, edited, learned, on_all, scores_of, trial
-from amends.committee.weighing import confidence, found_most, joined, weights_of
+from amends.committee.weighing import confidence, joined, weights_of
 from amends.data.splits import some
 from amends.editors.tangent import Linearised
 from amends.errors import AmendsError
@@ -120,7 +120,7 @@ def decide(
     judged = given.labels is not None
     counted = [
         MemberWeight(name, t.found if judged else None, t.balanced if t.ends else None, weights.get(name, 0.0),
-                     wrong=t.excess.share if t.excess and found_most([t], settings.weights) else 0.0)
+                     wrong=t.excess.share if t.excess and t.found > settings.weights.errors * t.noise else 0.0)
         for name, t in tried.trials.items()
     ]  # fmt: skip
     counted += [MemberWeight(name, None, None, 0.0, str(e)) for name, e in tried.refused.items()]

@@ -15,18 +15,46 @@ WEIGHTS = DEFAULT.identifying.weights
 
 
 def weights_of(trials: Mapping[str, Trial], settings: Weights = WEIGHTS) -> dict[str, float]:
-    """By what they found; by how edits do on what they were not shown, where that is no more than noise."""
-    best = found_most(trials.values(), settings)
-    if best:
-        worth = {name: min(t.found, best.found) for name, t in trials.items()}
-        within = best.found / settings.errors  # which is more than its noise
-    else:
-        worth = {name: t.balanced for name, t in trials.items() if len(t.failures)}
-        within = max(settings.within, trials[max(worth, key=lambda name: worth[name])].spread)
+    """By what they found, as far as that is more than noise; for the rest by what they make of what was unseen."""
+    trusted = beyond_noise(trials.values(), settings)
+    found = _by_found(trials, settings) if trusted else {}
+    unseen = _by_unseen(trials, settings) if trusted < 1 else {}
+    return {name: trusted * found.get(name, 0.0) + (1 - trusted) * unseen.get(name, 0.0) for name in trials}
+
+
+def beyond_noise(trials: Iterable[Trial], settings: Weights = WEIGHTS) -> float:
+    """How far what the surest member found is more than noise, from 0 to 1."""
+    return max((_trust(t, settings) for t in trials), default=0.0)
+
+
+def _trust(t: Trial, settings: Weights) -> float:
+    """None up to half of the standard errors asked for, all from as many on."""
+    if t.found <= 0:
+        return 0.0
+    return float(np.clip(2 * t.found / max(settings.errors * t.noise, 1e-300) - 1, 0, 1))
+
+
+def _by_found(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
+    """One that may have found noise counts no more than the best of which that is less likely."""
+    most = max(trials.values(), key=lambda t: _trust(t, settings) * t.found).found
+    return _relative({name: min(t.found, most) for name, t in trials.items()}, most / settings.errors, settings)
+
+
+def _by_unseen(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
+    """Edits by how well they do on what they were not shown. Of one that is no edit this cannot be said: it counts as
+    much as all of them together."""
+    edits = {name: t for name, t in trials.items() if len(t.failures)}
+    spread = max(edits.values(), key=lambda t: t.balanced).spread
+    own = _relative({name: t.balanced for name, t in edits.items()}, max(settings.within, spread), settings)
+    return {name: own.get(name, 1.0) / (1 + len(trials) - len(edits)) for name in trials}
+
+
+def _relative(worth: Mapping[str, float], within: float, settings: Weights) -> dict[str, float]:
+    """e⁻¹ for `within` less than the best; none where that is too little."""
     highest = max(worth.values())
     raw = {name: float(np.exp((value - highest) / within)) for name, value in worth.items()}
     total = sum(w for w in raw.values() if w >= settings.least)
-    return {name: raw[name] / total if raw.get(name, 0.0) >= settings.least else 0.0 for name in trials}
+    return {name: w / total if w >= settings.least else 0.0 for name, w in raw.items()}
 
 
 def joined(parts: list[tuple[float, Tensor]]) -> Tensor:
@@ -43,14 +71,10 @@ def joined(parts: list[tuple[float, Tensor]]) -> Tensor:
 
 def confidence(counting: Sequence[tuple[float, Trial]], like: Tensor, settings: Weights = WEIGHTS) -> Tensor | float:
     """How much the harm of each example counts: as much as those that count are sure that labels are wrong that score
-    as high, where they have found any. One of which nobody is sure counts as one among all, so that an order is left.
-    """
-    if not found_most((t for _, t in counting), settings):
+    as high, as far as they have found any. One of which nobody is sure counts as one among all, so that an order is
+    left."""
+    trusted = beyond_noise((t for _, t in counting), settings)
+    if not trusted:
         return 1.0
     sure = sum(weight * t.excess.confidence for weight, t in counting if t.excess)
-    return torch.as_tensor(np.maximum(sure, 1 / len(like))).to(like)
-
-
-def found_most(trials: Iterable[Trial], settings: Weights = WEIGHTS) -> Trial | None:
-    """That of the member that found most, of those that found more than noise."""
-    return max((t for t in trials if t.found > settings.errors * t.noise), key=lambda t: t.found, default=None)
+    return torch.as_tensor(trusted * np.maximum(sure, 1 / len(like)) + 1 - trusted).to(like)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Limits, Rule
+from amends.algorithm.curve import CAUSES, CurvePoint, Fit, Limits, Rule
 from amends.algorithm.objective import Objective
 
 
@@ -12,10 +12,10 @@ def point(removed, query, guard=1.0, kept=(), by=CAUSES):
     return CurvePoint(by, removed, tuple(Fit({}, q, guard, tuple(kept)) for q in shares))
 
 
-def rule(nothing=None, least=None, least_kept=(), failures=0.5, costs=1.0):
+def rule(least=None, least_kept=(), failures=0.5, costs=1.0):
     names = tuple(f"keep[{i}]" for i in range(len(least_kept)))
     limits = Limits(least, None, tuple(least_kept), names)
-    return Rule(Objective(failures, costs), limits, nothing or point(0, [0.2, 0.2], by=NOTHING))
+    return Rule(Objective(failures, costs), limits)
 
 
 def kinds_of_points(result):

@@ -17,7 +17,7 @@ def test_what_a_repair_will_cost_grows_with_what_is_left_to_choose():
         of = [Settings.of(budget, large) for budget in BUDGETS]
         for settings in of:
             curve, given = (budget.fits(settings, 2, asked, True) for asked in (False, True))
-            assert given[0] < curve[0]
+            assert given[0] <= curve[0]
             assert given[1] == curve[1] > 0
             assert budget.fits(settings, 2, False, False) == (curve[0], 0)
         quick, usual, thorough = (sum(budget.fits(settings, 2, False, True)) for settings in of)
@@ -46,7 +46,7 @@ def test_a_repair_says_which_budget_it_was_made_with(planted, result):
     assert quick.metrics["budget"] == "quick"
     assert result.metrics["left_out"] == "", "of what the default does"
     assert quick.metrics["left_out"] == (
-        "the search has no grad_dot and no functional; 3 numbers to remove are tried at most, not 4; "
+        "the search has no grad_dot and no functional; fewer numbers to remove are tried; "
         "one way to forget is tried; what judges is fitted once"
     )
     assert f"left out with budget quick: {quick.metrics['left_out']}" in repr(quick)

@@ -61,7 +61,7 @@ def test_what_was_fitted_to_choose_how_is_not_fitted_again(planted, result, monk
         choosing(monkeypatch, *(amends.methods.fine_tune(rate, epochs=1) for rate in (usual, other)))
         fitted.clear()
         amends.repair(*planted[:4], identify_with=result.influence.scores, learn=False)
-        assert len(fitted) == len(set(fitted)) > 10
+        assert len(fitted) == len(set(fitted)) >= 10
 
 
 def test_only_forgetting(planted, result):

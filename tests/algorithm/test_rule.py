@@ -1,4 +1,4 @@
-"""The rule that picks a size from the curve: the one that is worth most, within the limits."""
+"""The rule that picks a size from the curve."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from amends.algorithm.curve import NOTHING, CurvePoint, Fit, Limits, Rule
 from amends.algorithm.objective import Objective
 from tests.algorithm.points import point, rule
 
+CONTROL = point(0, [0.2, 0.2], by=NOTHING)
 
-def chosen(rule, points, shown=0):
-    best = rule.best(points, shown)
+
+def chosen(rule, points, shown=0, nothing=CONTROL, error=0.0):
+    best = rule.best([nothing, *points], shown, lambda _: error)
     return None if best is None else best.removed
 
 
@@ -28,22 +30,23 @@ def test_what_a_broken_example_costs_decides():
     points = [point(10, 0.5, 0.99), point(20, 0.7, 0.98), point(30, 0.8, 0.85)]
     assert chosen(rule(costs=0.7), points) == 30
     assert chosen(rule(costs=0.8), points) == 20
-    assert chosen(rule(point(0, 0.2, 1.0, by=NOTHING), costs=25), points) == 10
+    assert chosen(rule(costs=25), points) == 10
     assert chosen(rule(failures=0.9), points) == 30, "most of what the user gave are failures"
 
 
-def test_of_sizes_worth_the_same_the_smallest_or_the_one_nearest_to_what_is_wrong():
-    points = [point(30, 0.9), point(20, 0.9), point(10, 0.8)]
-    assert chosen(rule(), points) == 20
-    assert chosen(rule(), points, shown=40) == chosen(rule(), points, shown=26) == 30
-    assert chosen(rule(), points, shown=10) == 20
+def test_where_labels_are_shown_to_be_wrong_another_number_must_be_worth_more_by_a_standard_error():
+    points = [point(10, 0.8), point(20, 0.9), point(40, 0.94)]
+    assert chosen(rule(), points) == 40, "nothing is known: the one worth most"
+    assert chosen(rule(), points, shown=22, error=0.03) == 20, "worth .02 less"
+    assert chosen(rule(), points, shown=22, error=0.01) == 40
+    assert chosen(rule(), points, shown=9, error=0.03) == 40
+    assert chosen(rule(least=0.9), [point(20, 0.9, 0.8), *points[:1]], shown=20) == 10, "the nearest that is safe"
 
 
 def test_where_labels_are_shown_to_be_wrong_it_need_not_be_worth_more_than_nothing():
     points = [point(10, 0.1), point(20, 0.05)]
-    better = rule(point(0, 0.2, by=NOTHING))
-    assert chosen(better, points) is None
-    assert chosen(better, points, shown=20) == 10
+    assert chosen(rule(), points) is None
+    assert chosen(rule(), points, shown=20) == 10
 
 
 def test_what_breaks_a_limit_is_not_chosen_and_is_not_the_best():
@@ -70,13 +73,12 @@ def test_an_accuracy_at_its_limit_is_not_below_it():
 def test_it_must_be_worth_more_than_removing_nothing():
     """Nothing: .1 · .2 + .9 · 1 = .92; the two are worth .914 and .932."""
     worse, better = point(10, 0.5, 0.96), point(20, 0.5, 0.98)
-    control = point(0, 0.2, 1.0, by=NOTHING)
-    assert chosen(rule(control, failures=0.1), [worse]) is None
-    assert chosen(rule(control, failures=0.1), [worse, better]) == 20
-    assert rule(control, failures=0.1).worth(worse) == pytest.approx(0.914)
+    assert chosen(rule(failures=0.1), [worse]) is None
+    assert chosen(rule(failures=0.1), [worse, better]) == 20
+    assert rule(failures=0.1).worth(worse) == pytest.approx(0.914)
     for guard in (None, 1.0):
         control = point(0, 0.6, guard, by=NOTHING)
-        assert chosen(rule(control), [point(10, 0.6, guard), point(20, 0.5, guard)]) is None
+        assert chosen(rule(), [point(10, 0.6, guard), point(20, 0.5, guard)], nothing=control) is None
 
 
 def test_good_is_safe_and_worth_as_much_as_any_so_far():
@@ -90,6 +92,6 @@ def test_a_limit_holds_in_the_model_handed_back():
     fits = tuple(Fit({}, 0.9, 0.99, (kept,)) for kept in (0.90, 0.96, 0.99))
     worst_first = CurvePoint("causes", 5, fits)
     limits = Limits(0.9, None, (0.94,), ("keep[0]",))
-    holds = Rule(Objective(0.2), limits, CurvePoint("nothing", 0, fits)).safe
+    holds = Rule(Objective(0.2), limits).safe
     assert not holds(worst_first)
     assert holds(replace(worst_first, fits=fits[::-1]))

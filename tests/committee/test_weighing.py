@@ -55,15 +55,32 @@ def test_weights_by_what_was_found_by_hand():
 
 def test_what_is_more_than_noise_decides_beside_more_that_is_not():
     trials = {"sure": trial([0.5], [0.5], 0.1, 0.01), "wild": trial([0.9], [0.9], 0.101, 0.04)}
-    assert weighing.found_most(trials.values()) is trials["sure"]
     assert weighing.weights_of(trials)["sure"] == weighing.weights_of(trials)["wild"] == 0.5
     wilder = {**trials, "wild": trial([0.9], [0.9], 0.3, 0.2)}
     assert weighing.weights_of(wilder)["sure"] == 0.5, "however much it seems to find"
 
 
-def test_what_is_no_more_than_noise_decides_nothing():
-    trials = {"loss": trial([], [], 0.06, 0.03), "a": trial([0.8, 0.8], [0.9]), "b": trial([0.5, 0.5], [0.9])}
-    assert weighing.weights_of(trials) == {"loss": 0.0, "a": 1.0, "b": 0.0}
+def test_where_all_may_be_noise_edits_count_as_much_as_what_is_no_edit():
+    """Edits by what was unseen, and the loss as much as all of them: nobody knows which is better."""
+    trials = {"loss": trial([], [], 0.06, 0.04), "a": trial([0.8, 0.8], [0.9]), "b": trial([0.5, 0.5], [0.9])}
+    assert weighing.weights_of(trials) == {"loss": 0.5, "a": 0.5, "b": 0.0}
+    assert weighing.beyond_noise(trials.values()) == 0.0
+    edits = {name: trials[name] for name in "ab"}
+    assert weighing.weights_of(edits) == {"a": 1.0, "b": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("errors", "trusted"), [(0.0, 0.0), (1.5, 0.0), (2.25, 0.5), (2.7, 0.8), (3.0, 1.0), (9.0, 1.0)]
+)
+def test_what_was_found_counts_by_how_far_it_is_beyond_noise(errors, trusted):
+    """From 1.5 standard errors to three the weights pass from those of the unseen to those of what was found."""
+    trials = {"loss": trial([], [], 0.01 * errors, 0.01), "a": trial([0.8, 0.8], [0.9]), "b": trial([0.8, 0.8], [0.9])}
+    assert weighing.beyond_noise(trials.values()) == pytest.approx(trusted)
+    own = (1 - trusted) / 4
+    assert weighing.weights_of(trials) == pytest.approx({"loss": 1 - 2 * own, "a": own, "b": own})
+    sure = replace(trials["loss"], excess=Excess(0.1, 0.01 * errors, 0.01, np.array([0.0, 1.0])))
+    expected = torch.tensor([0.5 * trusted + 1 - trusted, 1.0])
+    assert_close(torch.ones(2) * weighing.confidence([(1.0, sure)], torch.zeros(2)), expected)
 
 
 def test_harm_counts_as_members_are_sure_and_at_least_as_one_among_all():
@@ -71,7 +88,7 @@ def test_harm_counts_as_members_are_sure_and_at_least_as_one_among_all():
         replace(trial([0], [0]), excess=Excess(0.2, 0.2, 0.01, np.array(sure))) for sure in ([0, 0, 1, 0], [0, 1, 1, 0])
     )
     assert_close(weighing.confidence([(0.6, a), (0.4, b)], torch.zeros(4)), torch.tensor([0.25, 0.4, 1.0, 0.25]))
-    wild = replace(a, excess=replace(a.excess, noise=0.1))
+    wild = replace(a, excess=replace(a.excess, noise=0.2))
     assert weighing.confidence([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
     assert weighing.confidence([(1.0, replace(a, excess=None))], torch.zeros(2)) == 1.0
 
