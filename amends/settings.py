@@ -163,7 +163,7 @@ class Settings:
         teaching = replace(self.identifying.teaching, rate=1e-4, epochs=5.0)
         return Settings(
             replace(self.identifying, edits=edits, teaching=teaching),
-            replace(self.forgetting, rate=1e-3, rates=(1e-4, 3e-5)),
+            replace(self.forgetting, rate=1e-4, rates=(1e-3, 3e-5)),
             replace(self.curve, refits=1, refits_of_all=False),
             self.learning,
         )
