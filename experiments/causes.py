@@ -36,16 +36,20 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
-    from experiments.figures import axes_of, curves, labelled, legend, level, saved
+    from experiments.figures import axes_of, curves, exchange, labelled, legend, level, saved
 
-    figure, axes = axes_of(14, 4.6, 3)
     titles = {"query": "a. failures searched with", "holdout": "b. failures never shown", "remaining": "c. what worked"}
-    for ax, (measure, title) in zip(axes, titles.items(), strict=True):
-        curves(ax, rows, measure, marker="o")
-        level(ax, rows, REFERENCE, measure, "semi-oracle: every wrong label removed")
-        level(ax, rows, NOTHING, measure, "nothing removed", ":")
-        labelled(ax, title, "causes removed, then fine-tuned", "accuracy")
-    legend(figure, *axes)
+    if len(plan.removed) == 1:
+        figure, axes = axes_of(8, 5.4, 1)
+        exchange(axes[0], rows, f"{plan.removed[0]:,} causes removed, then fine-tuned, {plan.on}")
+    else:
+        figure, axes = axes_of(14, 4.6, 3)
+        for ax, (measure, title) in zip(axes, titles.items(), strict=True):
+            curves(ax, rows, measure, marker="o")
+            level(ax, rows, REFERENCE, measure, "semi-oracle: every wrong label removed")
+            level(ax, rows, NOTHING, measure, "nothing removed", ":")
+            labelled(ax, title, "causes removed, then fine-tuned", "accuracy")
+        legend(figure, *axes)
     columns: dict[str, Column] = {f"{m}, {k} removed": (m, k) for m in titles for k in plan.removed[-3:]}
     return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
 

@@ -60,6 +60,22 @@ def curves(ax: Any, rows: list[Row], measure: str, marker: str = "") -> None:
             ax.fill_between(k, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
+def exchange(ax: Any, rows: list[Row], title: str) -> None:
+    """What each method fixes against what it keeps, where causes of one number alone were removed: a point each, with
+    its name towards the middle."""
+    points = {m: [over_seeds(rows, m, measure)[1] for measure in ("holdout", "remaining")]
+              for m in methods_of(rows, "holdout")}  # fmt: skip
+    middle = np.mean([fixed[-1] for fixed, _ in points.values()]) if points else 0.0
+    for method, (fixed, kept) in points.items():
+        reference, right = method in REFERENCES, fixed[-1] > middle
+        name, colour = (method, "#000000") if reference else style(method)
+        ax.plot(fixed[-1:], kept[-1:], "x" if reference else "o", color=colour)
+        ax.annotate(method if name == "other methods" else name, (fixed[-1], kept[-1]), textcoords="offset points",
+                    xytext=(-6 if right else 6, 4), ha="right" if right else "left", fontsize=8)  # fmt: skip
+    ax.margins(x=0.12, y=0.12)
+    labelled(ax, title, "accuracy on failures never shown", "accuracy on what worked")
+
+
 def level(ax: Any, rows: list[Row], method: str, measure: str, label: str, dashes: str = "--") -> None:
     """A line across, for something that does not depend on k."""
     found = [row.value for row in rows if (row.method, row.measure) == (method, measure)]

@@ -92,20 +92,21 @@ def with_all(rows: list[Row]) -> list[Row]:
 
 def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
     """Rows i to iv of the figure, and the most harmful examples."""
-    from experiments.figures import axes_of, curves, images, labelled, legend, level, saved, style
+    from experiments.figures import axes_of, curves, exchange, images, labelled, legend, level, saved, style
 
     sizes = removed(plan)
     stored = dict(np.load(plan.folder / f"seed_{rows[0].seed}.npz"))
-    figure, axes = axes_of(15, 4.6, 4)
+    single = len(sizes) == 1
+    figure, axes = axes_of(15, 4.6, 3 if single else 4)
     if "damaged" in stored:  # the pictures may have been made elsewhere
         images(axes[0], stored["damaged"], f"i. {damage}, {plan.on}", across=4)
     curves(axes[1], rows, "damaged")
     axes[1].set_xlim(0, sizes[-1])
     labelled(axes[1], "ii. damaged ones among the first k", "k, most harmful first", "share of the first k")
-    for ax, measure, title in (
-        (axes[2], "holdout", "iii. failures never shown"),
-        (axes[3], "remaining", "iv. what worked"),
-    ):
+    if single:
+        exchange(axes[2], rows, f"iii, iv. {sizes[0]:,} causes removed, then fine-tuned")
+    shown = {"holdout": "iii. failures never shown", "remaining": "iv. what worked"}
+    for ax, (measure, title) in zip(axes[2:], () if single else shown.items(), strict=False):
         curves(ax, rows, measure, marker="o")
         level(ax, rows, REFERENCE, measure, "every damaged one removed")
         level(ax, rows, NOTHING, measure, "nothing removed", ":")
