@@ -110,3 +110,17 @@ def test_kronecker_is_exact_for_one_example():
     assert_close(kron.dense(), dense.dense(), atol=1e-12, rtol=0)
     vector = unflatten(torch.randn(15, dtype=torch.float64), network.params)
     assert_close(kron.solve(vector), dense.solve(vector), atol=1e-12, rtol=1e-10)
+
+
+@pytest.mark.parametrize("times", [1e-9, 1.0, 1e9])
+def test_what_is_silent_does_not_depend_on_the_scale(times):
+    """Two inputs are always the same, so three of four directions of an input and its 1 are seen; softmax tells two of
+    three outputs apart. What rounding leaves of the others is far below the largest, whatever that is."""
+    torch.manual_seed(0)
+    x = torch.randn(20, 3, dtype=torch.float64)
+    x[:, 2] = x[:, 1]
+    network = Network.of(nn.Linear(3, 3).double(), Categorical())
+    precision = Kronecker(GGN())(factor(network, x, torch.randint(3, (20,))), network.params)
+    assert precision.scaled(times).flat == 4 * 3 - 3 * 2
+    left = precision.scaled(times).solve({k: torch.ones_like(v) for k, v in network.params.items()})
+    assert all(v.abs().max() * times < 1e5 for v in left.values())
