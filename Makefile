@@ -33,13 +33,18 @@ mutants: .venv/dev.installed
 
 # Other tools as installed from PyPI, beside amends on the same models. A torchvision that was made for another torch
 # cannot be imported, and what imports it if it is there then fails: it goes.
-bench: .venv-bench/installed .cache/data/digits.npz
+bench: .venv-bench/installed .venv-pydvl/installed .cache/data/digits.npz
 	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/peers.py --data .cache/data
 
 .venv-bench/installed: pyproject.toml constraints.txt benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[demo]" -r benchmarks/peers.txt
 	.venv-bench/bin/python -c "import torchvision" 2> /dev/null || .venv-bench/bin/python -m pip uninstall --quiet --yes torchvision
+	touch $@
+
+.venv-pydvl/installed: pyproject.toml benchmarks/pydvl.txt
+	$(PYTHON) -m venv .venv-pydvl
+	.venv-pydvl/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/pydvl.txt
 	touch $@
 
 .cache/data/digits.npz: | .venv-bench/installed
@@ -72,4 +77,4 @@ chromium:
 	touch $@ .venv/demo.installed
 
 clean:
-	rm -rf .venv .venv-bench runs site
+	rm -rf .venv .venv-bench .venv-pydvl runs site

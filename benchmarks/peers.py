@@ -2,7 +2,7 @@
 
     make bench
 
-makes an environment with them in .venv-bench and runs
+makes an environment with them in .venv-bench, and one for pyDVL, which needs an older numpy, in .venv-pydvl, and runs
 
     python benchmarks/peers.py --data .cache/data --settings "C, MLP" "C, CNN" --seeds 0 1 2
 
@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,6 +163,16 @@ def dattri_with(name: str, **options: Any) -> Callable[[Given, Path], Tensor]:
     return rank
 
 
+def pydvl_with(name: str, takes_loss: bool, **options: Any) -> Callable[[Given, Path], Tensor]:
+    def rank(given: Given, folder: Path) -> Tensor:
+        kinds: Any = importlib.import_module("pydvl.influence.torch")
+        loss = {"loss": nn.functional.cross_entropy} if takes_loss else {}
+        tool = getattr(kinds, name)(given.net, **loss, **options).fit(given.loader("train"))
+        return -tool.influences(*given.query, *given.train).detach().sum(0)
+
+    return rank
+
+
 TOOLS: dict[str, tuple[str, Callable[[Given, Path], Tensor]]] = {
     "amends, default": ("amends", of_amends("default")),
     "amends, functional": ("amends", of_amends("functional")),
@@ -175,8 +184,11 @@ TOOLS: dict[str, tuple[str, Callable[[Given, Path], Tensor]]] = {
     "TRAK": ("traker", trak),
     "dattri, CG": ("dattri", dattri_with("IFAttributorCG", regularization=1e-2)),
     "dattri, EK-FAC": ("dattri", dattri_with("IFAttributorEKFAC", damping=1e-3)),
+    "pyDVL, EK-FAC": ("pydvl", pydvl_with("EkfacInfluence", False, update_diagonal=True, hessian_regularization=1e-3)),
+    "pyDVL, Arnoldi": ("pydvl", pydvl_with("ArnoldiInfluence", True, regularization=1e-2)),
 }
-ASKED = ("captum", "kronfluence", "traker", "dattri")
+ASKED = ("captum", "kronfluence", "traker", "dattri", "pydvl")
+OLDER = HERE.parent / ".venv-pydvl/bin/python"  # the environment of what needs an older numpy
 
 
 def one(file: Path, name: str) -> dict[str, Any]:
@@ -202,19 +214,22 @@ def one(file: Path, name: str) -> dict[str, Any]:
 
 def measured(file: Path, name: str) -> dict[str, Any]:
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{HERE.parent}{os.pathsep}{HERE}"}
-    command = [sys.executable, __file__, "--one", str(file), name]
+    command = [str(python_for(TOOLS[name][0])), __file__, "--one", str(file), name]
     out = subprocess.run(command, capture_output=True, text=True, env=env)
     if out.returncode:
         return {"failed": (out.stderr.strip().splitlines() or ["no word"])[-1]}
     return json.loads(out.stdout.splitlines()[-1])
 
 
+def python_for(package: str) -> Path:
+    return OLDER if package == "pydvl" and OLDER.exists() else Path(sys.executable)
+
+
 def versions() -> None:
+    ask = "import sys; from importlib.metadata import version; print(version(sys.argv[1]))"
     for package in ASKED:
-        try:
-            print(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            print(f"{package} is not installed")
+        said = subprocess.run([python_for(package), "-c", ask, package], capture_output=True, text=True)
+        print(f"{package} {said.stdout.strip() or 'is not installed'}")
 
 
 def main() -> None:
