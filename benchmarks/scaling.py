@@ -6,7 +6,7 @@ A small network, rows of 32 numbers in a memory-mapped file, `functional` with 1
 a process of its own with one thread. Memory is what is private to the process, sampled every few milliseconds; what it
 grows by between sizes, over the rows, is what a row costs. Then the same rows as a Dataset that stays on disk, and
 under torchrun in two processes, with a larger network; with --tables, as a CSV and as a parquet file instead, reading
-included. Files go to --folder and are removed.
+included. Files go to --folder and are removed. --figure draws what was written with --out.
 """
 
 from __future__ import annotations
@@ -147,18 +147,40 @@ def measured(folder: Path, how: str, hidden: int = SMALL, processes: int = 1) ->
     return found
 
 
+def drawn(rows: list[dict[str, Any]], file: Path) -> None:
+    """What a row costs, over how many there are; the edit, which costs the same for any number, is in it."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    names = {"mapped": "a memory-mapped file", "stored": "a Dataset, item by item"}
+    measures = {"processor seconds": ("processor time, microseconds a row", 1e6), "private": ("private bytes a row", 1)}
+    for ax, (key, (label, unit)) in zip(figure.subplots(1, 2), measures.items(), strict=True):
+        for how, name in names.items():
+            found = [r for r in rows if (r["how"], r["hidden"], r["processes"]) == (how, SMALL, 1)]
+            sizes = [r["rows"] for r in found]
+            ax.plot(sizes, [unit * r[key] / r["rows"] for r in found], marker="o", label=name)
+        ax.set(xscale="log", xlabel="rows", ylabel=label, yscale="log")
+    figure.axes[1].axhline(64, color="#7f7f7f", linestyle=":", label="64 bytes")
+    figure.axes[1].legend(frameon=False)
+    figure.savefig(file, dpi=110)
+
+
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     ask.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     ask.add_argument("--tables", action="store_true")
     ask.add_argument("--out", type=Path)
+    ask.add_argument("--figure", type=Path)
     ask.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     args = ask.parse_args()
     if args.one:
         found = identify(Path(args.one[0]), args.one[1], int(args.one[2]))
         if os.environ.get("RANK", "0") == "0":
             print(json.dumps(found))
+        return
+    if args.figure is not None:
+        drawn(json.loads(args.out.read_text()), args.figure)
         return
     rows = []
     for n in args.sizes:
