@@ -62,3 +62,20 @@ def test_ogd_says_when_nothing_is_free():
     x, y, network = classification()
     with pytest.raises(BadInput, match="span all 12 parameters, so nothing can move; ogd; lower memory"):
         amends.identify(plain(network), (x[:50], y[:50]), (x[50:], y[50:]), method=methods.ogd(every_output=True))
+
+
+def test_a_short_gradient_holds_as_much_as_a_long_one():
+    """One example's input, and so its gradient, is ten thousand times shorter; what its output depends on stays too."""
+    torch.manual_seed(0)
+    network = amends.evidence.network.Network.of(nn.Linear(4, 2, bias=False).double(), amends.likelihoods.Categorical())
+    x, y = torch.randn(12, 4, dtype=torch.float64), torch.arange(12) % 2
+    x[0] *= 1e-4
+    data = factor(network, x[:4], y[:4])
+    q = Gradients(memory=4)(data)
+    assert q.basis(np.array([])).shape[1] == 4
+    method = methods.ogd(memory=4)
+    *_, after = method.editor(method.remember(data, None), factor(network, x[4:], y[4:], "failures"))
+    move = after.mean["weight"] - network.params["weight"]
+    short = x[0] / x[0].norm()
+    assert float(move.norm()) > 1e-3
+    assert abs(float(move[0] @ short)) < 1e-9 * float(move.norm())
