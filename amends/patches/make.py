@@ -15,10 +15,11 @@ from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.params import Params
+from amends.patches.guards import Guards
 from amends.patches.judged import Judge
 from amends.patches.names import tensors, tied
 from amends.patches.patch import Patch, State, between
-from amends.patches.small import Guards, Small, by_name_in_files
+from amends.patches.small import Small, by_name_in_files
 from amends.patches.stack import ends_at, next_to, with_base
 
 REFUSED = "its report says why, and causes.csv ranks the examples for you to decide"

@@ -14,6 +14,7 @@ from amends.patches.moves import WIDEST, Grid, LowRank, Move
 LEVELS = 7  # the largest whole number of a low rank: with more ranks as many bytes do more than with finer numbers
 DEEPEST = 8  # halvings of the coarsest grid that are tried
 SHARE = 0.08  # of the weights' bytes; ranks that take more are not tried
+RANKS = 12  # about as many are tried
 LARGE = 128  # rows and columns from which singular vectors are drawn, not computed to the last digit
 ROUNDED = 0.4  # of a step, added before it is cut off: near 0 a weight rather stays
 NAMED = 12.0  # bytes to say how a tensor moves, beside its numbers
@@ -30,14 +31,20 @@ class Candidate:
 
 def candidates(before: Tensor, after: Tensor) -> list[Candidate]:
     """The tensor left alone, on grids, and of low rank."""
-    wide = (after.detach().to(before.device).double() - before.detach().double()).contiguous()
-    delta = wide.cpu().reshape(-1).numpy()
-    found = [Candidate(None, 0.0, float(delta @ delta))]
-    for move in (*_grids(delta), *_low_ranks(wide, before.element_size())):
-        error = move.delta() - delta
+    delta = after.detach().to(before.device).double() - before.detach().double()
+    found = [Candidate(None, 0.0, float(delta.square().sum()))]
+    for move in (*_grids(delta), *_low_ranks(delta, before.element_size())):
         size = NAMED + sum(entropy(part) for part in _whole(move))
-        found.append(Candidate(move, size, float(error @ error)))
+        found.append(Candidate(move, size, float((_near(move, delta) - delta).square().sum())))
     return found
+
+
+def _near(move: Move, like: Tensor) -> Tensor:
+    """Where a move leads to, on the device of the tensor."""
+    if isinstance(move, Grid):
+        return (torch.from_numpy(move.steps).to(like) * 2.0**move.exponent).reshape(like.shape)
+    left, right = (torch.from_numpy(np.ascontiguousarray(side)).to(like) for side in (move.left, move.right))
+    return (left * torch.tensor(move.exponents).to(like).exp2() @ right).reshape(like.shape)
 
 
 def hull(found: list[Candidate]) -> list[Candidate]:
@@ -62,18 +69,18 @@ def cheapest(choices: list[Candidate], price: float) -> Candidate:
     return min(choices, key=lambda c: c.error + price * c.size)
 
 
-def _grids(delta: np.ndarray) -> Iterator[Grid]:
-    top = float(np.abs(delta).max(initial=0.0))
+def _grids(delta: Tensor) -> Iterator[Grid]:
+    top = float(delta.abs().max()) if delta.numel() else 0.0
     if not top:
         return
     coarsest = int(np.floor(np.log2(top)))
     for exponent in range(coarsest, coarsest - DEEPEST, -1):
-        yield as_grid(delta, exponent)
+        yield as_grid(delta.reshape(-1), exponent)
 
 
-def as_grid(delta: np.ndarray, exponent: int) -> Grid:
-    steps = np.sign(delta) * np.minimum(np.floor(np.abs(delta) / 2.0**exponent + ROUNDED), 127)
-    return Grid(steps.astype(np.int8), exponent)
+def as_grid(delta: Tensor, exponent: int) -> Grid:
+    steps = delta.sign() * (delta.abs() / 2.0**exponent + ROUNDED).floor().clamp(max=127)
+    return Grid(steps.to(torch.int8).cpu().numpy(), exponent)
 
 
 def _low_ranks(delta: Tensor, item: int) -> Iterator[LowRank]:
@@ -85,17 +92,21 @@ def _low_ranks(delta: Tensor, item: int) -> Iterator[LowRank]:
     most = min(rows, columns, int(2 * SHARE * item * rows * columns / (rows + columns)))  # of half a byte each
     if most < 1:
         return
-    if min(rows, columns) > LARGE:
-        u, s, v = torch.svd_lowrank(matrix.float(), q=min(most + 8, rows, columns), niter=4)
-    else:
-        u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
-        v = vt.T
+    u, s, v = _singular(matrix, most)
     left, right = ((side.double() * s.double().sqrt()).cpu().numpy() for side in (u, v))
     keep = int((s > s[0] * 2.0 ** (-WIDEST / 2)).sum())
-    rank = 1
+    rank, longer = 1, max(1.2, most ** (1 / RANKS))
     while rank <= min(most, keep):
         yield as_low_rank(left[:, :rank], right[:, :rank])
-        rank = max(rank + 1, int(1.5 * rank))
+        rank = max(rank + 1, int(longer * rank))
+
+
+def _singular(matrix: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
+    rows, columns = matrix.shape
+    if min(rows, columns) > LARGE:
+        return torch.svd_lowrank(matrix.float(), q=min(most + 8, rows, columns), niter=4)
+    u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
+    return u, s, vt.T
 
 
 def as_low_rank(left: np.ndarray, right: np.ndarray, levels: int = LEVELS) -> LowRank:

@@ -2,82 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
 import torch
 
-from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
+from amends.patches.guards import HALVES, Cost, Guards
 from amends.patches.moves import Move
 from amends.patches.names import tensors, tied
 from amends.patches.refit import Teacher, refitted
 from amends.patches.shrink import Candidate, candidates, cheapest, hull
 
-LOSS = 0.004  # of overall accuracy that may go on what guards, of which more was learned by heart than of what judges
-CHANGED = 0.02  # of the answers, whichever way; docs/results/patches.md says where both were chosen
-LONGER = 1.4  # times as many bytes, from one size that is tried to the next
-PRICES = 120  # of a byte, four of them half of the four before
-ALL, HALVES = slice(None), (slice(0, None, 2), slice(1, None, 2))
+LONGER = 1.2  # times as many bytes, from one size that is tried to the next
+PRICES = 240  # of a byte, eight of them half of the eight before
 LEAST = 1e-9  # of a distance in nats, where a tensor makes none
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of a short form: what it loses of overall accuracy, the standard error of that, and the answers that change."""
-
-    loss: float
-    error: float
-    changed: float
-
-    @property
-    def small(self) -> bool:
-        return self.loss + self.error <= LOSS and self.changed <= CHANGED
-
-
-@dataclass(frozen=True, eq=False)
-class Guards:
-    """Failures that were searched with and right examples that guarded: what a patch is made by. What judges the repair
-    is not among them. A size is chosen by fitting to one half of both and looking at the other half, and the other way
-    round."""
-
-    query: Factor
-    guard: Factor | None
-    share: float  # of the failures among all the user gave
-    repaired: Params
-
-    def teacher(self, train: Factor, seed: int, seen: slice = ALL) -> Teacher:
-        """Half of what counts is train, and half what the model is for, in the proportion the user gave."""
-        sets = [(0.5, train), *((0.5 * weight, data[seen]) for weight, data in self._sets)]
-        return Teacher.of(sets, self.repaired, seed)
-
-    @property
-    def _sets(self) -> list[tuple[float, Factor]]:
-        if self.guard is None:
-            return [(1.0, self.query)]
-        return [(self.share, self.query), (1 - self.share, self.guard)]
-
-    @cached_property
-    def _known(self) -> list[np.ndarray]:
-        with torch.no_grad():
-            return [right(data, self.repaired) for _, data in self._sets]
-
-    def cost(self, fitted: Sequence[Params]) -> Cost:
-        """Of each half by the weights that were fitted to the other."""
-        loss = changed = variance = 0.0
-        for (weight, data), was in zip(self._sets, self._known, strict=True):
-            now = np.empty_like(was)
-            with torch.no_grad():
-                for unseen, theta in zip(reversed(HALVES), fitted, strict=True):
-                    now[unseen] = right(data[unseen], theta)
-            unit, moved = weight / max(1, len(was)), float((now != was).sum())
-            loss += unit * float((was & ~now).sum() - (now & ~was).sum())
-            changed += unit * moved
-            variance += unit**2 * moved
-        return Cost(loss, variance**0.5, changed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +61,7 @@ class Small:
         worst = sum(those[0].error for those in choices.values())
         levels, last = [], 0.0
         for number in range(PRICES):
-            price = worst * 2.0 ** (-number / 4)
+            price = worst * 2.0 ** (-number / 8)
             taken = {name: cheapest(those, price) for name, those in choices.items()}
             size = sum(c.size for c in taken.values())
             if size > LONGER * last:

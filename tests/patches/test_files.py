@@ -26,7 +26,7 @@ def _here(tmp_path, monkeypatch):
 
 def on_a_grid(before: nn.Module, after: nn.Module) -> amends.Patch:
     a, b = tensors(before), tensors(after)
-    steps = {name: (b[name] - a[name]).double().numpy().reshape(-1) for name in a}
+    steps = {name: (b[name] - a[name]).double().reshape(-1) for name in a}
     return between(a, b, {name: as_grid(step, -8) for name, step in steps.items() if step.any()})
 
 

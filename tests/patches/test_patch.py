@@ -37,7 +37,7 @@ def small(model: nn.Module, after: nn.Module) -> amends.Patch:
                 u, s, vt = np.linalg.svd(delta, full_matrices=False)
                 moves[name] = as_low_rank(u[:, :2] * s[:2], vt[:2].T, 127)
             elif delta.any():
-                moves[name] = as_grid(delta.reshape(-1), -6)
+                moves[name] = as_grid(torch.from_numpy(delta).reshape(-1), -6)
     return between(a, b, moves)
 
 

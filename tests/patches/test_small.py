@@ -12,11 +12,11 @@ from torch import nn
 import amends
 from amends.algorithm.objective import Objective
 from amends.evaluation.predictions import right
-from amends.patches import small as small_form
+from amends.patches import guards as guarding
+from amends.patches.guards import Guards, crossings, margins
 from amends.patches.make import Repaired
 from amends.patches.moves import forward
 from amends.patches.shrink import as_grid, candidates, cheapest, hull
-from amends.patches.small import Guards
 
 
 @pytest.fixture(scope="module")
@@ -115,24 +115,60 @@ def test_what_judges_does_not_choose(result):
 
 
 def test_each_half_is_looked_at_with_what_was_fitted_to_the_other(result, monkeypatch):
-    """Against a count by hand: with the model as it came for one half, and the repaired weights for the other."""
+    """Against a count by hand, of every margin with every shift: with the model as it came for one half, and the
+    repaired weights for the other."""
     split, given = result.split, dict(result.given)
     sets = [given["failures"][split.query], split.guarding(given)]
     share, start = split.sets(given).share, given["train"].network.params
     guards = Guards(*sets, share, result.after)
-    monkeypatch.setattr(small_form, "CHANGED", 1.0)
+    monkeypatch.setattr(guarding, "CHANGED", 1.0)
     assert guards.cost([result.after] * 2).small
     for fitted, unseen in (([start, result.after], slice(1, None, 2)), ([result.after, start], slice(0, None, 2))):
-        loss = variance = 0.0
+        loss = variance = changed = 0.0
         for data, weight in zip(sets, (share, 1 - share), strict=True):
-            was, now = (right(data[unseen], theta).astype(float) for theta in (result.after, start))
-            loss += weight * (was - now).sum() / len(data)
-            variance += weight**2 * np.square(was - now).sum() / len(data) ** 2
-        assert loss > 0.01
-        most = loss + variance**0.5
-        for limit, holds in ((most + 1e-9, True), (most - 1e-9, False)):
-            monkeypatch.setattr(small_form, "LOSS", limit)
+            was, now = margins(data, result.after), margins(data, result.after)
+            now[unseen] = margins(data[unseen], start)
+            for sign in (1, -1):
+                pairs = [[sign * (a + d) < 0 for d in (now - was)[sign * was > 0]] for a in was[sign * was > 0]]
+                if pairs:
+                    table, part = np.array(pairs, dtype=float), weight * len(pairs) / len(data)
+                    loss += sign * part * table.mean()
+                    changed += part * table.mean()
+                    variance += part**2 * (table.mean(0).var() + table.mean(1).var()) / len(pairs)
+        assert loss > 0.005
+        cost = guards.cost(fitted)
+        assert (cost.loss, cost.error, cost.changed) == pytest.approx((loss, variance**0.5, changed))
+        for limit, holds in ((loss + variance**0.5 + 1e-9, True), (loss + variance**0.5 - 1e-9, False)):
+            monkeypatch.setattr(guarding, "LOSS", limit)
             assert guards.cost(fitted).small == holds
+
+
+def test_a_margin_says_whether_an_answer_is_right(result):
+    """And by how much, against the log-probabilities themselves."""
+    data = result.given["remaining"]
+    for theta in (result.after, data.network.params):
+        found = margins(data, theta)
+        assert ((found > 0) == right(data, theta)).all()
+        logs = data.network.outputs(theta, data.examples.x).double().log_softmax(1).detach().numpy()
+        for i in range(0, len(data), 40):
+            true = int(data.examples.y[i])
+            assert found[i] == pytest.approx(logs[i, true] - np.delete(logs[i], true).max())
+
+
+def test_all_pairs_say_as_much_with_less_noise():
+    """1,000 draws of 300 answers of which 1 % change: the same mean as by counting, less spread, and the spread that is
+    told."""
+    rng = np.random.default_rng(0)
+    counted, paired, told = [], [], []
+    for _ in range(1000):
+        margin, shift = rng.exponential(1.0, 300), rng.normal(0, 0.025, 300)
+        counted.append((margin + shift < 0).mean())
+        share, error = crossings(margin, shift)
+        paired.append(share)
+        told.append(error)
+    assert np.mean(paired) == pytest.approx(np.mean(counted), abs=3 * np.std(counted) / 1000**0.5)
+    assert np.std(paired) < 0.85 * np.std(counted)
+    assert np.sqrt(np.mean(np.square(told))) == pytest.approx(np.std(paired), rel=0.15)
 
 
 def test_where_the_verdict_would_not_stand_it_is_exact(result):
@@ -210,4 +246,4 @@ def test_the_price_of_a_byte_decides():
     assert cheapest(found, 1e9).move is None
     sizes = [cheapest(found, price).size for price in (10.0, 1.0, 0.1, 0.01)]
     assert sizes == sorted(sizes)
-    assert as_grid(np.array([0.9, -2.1, 0.2]), 0).steps.tolist() == [1, -2, 0]
+    assert as_grid(torch.tensor([0.9, -2.1, 0.2]), 0).steps.tolist() == [1, -2, 0]
