@@ -100,7 +100,7 @@ def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -
     if result.verdict == "not repaired":
         return setting, str(seed), f"{size / 1e3:,.0f} kB", *("–",) * 3, result.verdict, *("–",) * 8
     start = time.perf_counter()
-    small = result.patch()
+    small = result.patch(progress=True)
     taken = time.perf_counter() - start
     tell(f"{small}, exact: {small.exact}", begun)
     exact = result.patch(exact=True)

@@ -16,6 +16,7 @@ import torch
 from patch import WORLDS, Data, repaired
 
 from amends.patches.make import Repaired
+from amends.progress import Progress
 
 OTHERS = ["Census", "C, CNN", "Fashion, two", "Fashion, weak"]
 HEAD = (
@@ -45,7 +46,7 @@ def main() -> None:
         of = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept)
         forms, was = of.shorter, of.judge(result.after)["overall"]["after"]
         for level in forms.levels():
-            cost, moves = forms.cost(level), forms.fitted(level)
+            cost, moves = forms.cost(level, Progress()), forms.fitted(level, Progress())
             size = sum(len(part) for move in moves.values() if move is not None for part in move.parts.values())
             gain = of.judge(forms.after(moves))["overall"]["after"] - was
             told = (f"{cost.loss:+.4f}", f"{cost.error:.4f}", f"{cost.changed:.4f}", "yes" if cost.small else "no")

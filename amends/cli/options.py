@@ -134,8 +134,11 @@ def json_option(command: Any) -> Any:
 def told(command: Any) -> Any:
     """--json, -q and -v."""
     command = click.option("-v", "--verbose", is_flag=True, help="Say on stderr what was loaded.")(command)
-    command = click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")(command)
-    return json_option(command)
+    return json_option(quiet_option(command))
+
+
+def quiet_option(command: Any) -> Any:
+    return click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")(command)
 
 
 def trust_option(command: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import json_option, note, print_json, run_argument, target_option, trust_option
+from amends.cli.options import json_option, note, print_json, quiet_option, run_argument, target_option, trust_option
 
 
 @click.command(short_help="Write a repair as a small file beside the model.")
@@ -24,9 +24,11 @@ from amends.cli.options import json_option, note, print_json, run_argument, targ
 )  # fmt: skip
 @trust_option
 @json_option
+@quiet_option
 def patch(
-    run: Path, out: Path, exact: bool, weights: Path | None, beside: tuple[Path, ...], trust: bool, as_json: bool
-) -> None:
+    run: Path, out: Path, exact: bool, weights: Path | None, beside: tuple[Path, ...], trust: bool, as_json: bool,
+    quiet: bool,
+) -> None:  # fmt: skip
     """Write what the repair in RUN changed to OUT, a safetensors file that amends apply puts on the weights RUN began
     with, and amends revert takes off again to the bit.
 
@@ -46,7 +48,7 @@ def patch(
     from amends.patches.show import described
     from amends.workflow.patching import patch_of_run, shown_in
 
-    made, others = patch_of_run(opened, exact, weights, [Patch.read(path) for path in beside])
+    made, others = patch_of_run(opened, exact, weights, [Patch.read(path) for path in beside], not quiet)
     made.save(out)
     told = described(made) | {"beside": [{"path": str(p), **row} for p, row in zip(beside, others, strict=True)]}
     told = {"path": str(out), **told}

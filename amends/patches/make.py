@@ -21,6 +21,7 @@ from amends.patches.names import tensors, tied
 from amends.patches.patch import Patch, State, between
 from amends.patches.small import Small, by_name_in_files
 from amends.patches.stack import ends_at, next_to, with_base
+from amends.progress import Progress
 
 REFUSED = "its report says why, and causes.csv ranks the examples for you to decide"
 POINT = 0.01  # of accuracy: what a set to keep may lose where nobody says otherwise
@@ -39,12 +40,12 @@ class Repaired:
     least: Mapping[str, float | None] = field(default_factory=dict)  # sets to keep, and what each must end with
     about: Mapping[str, Any] = field(default_factory=dict)
 
-    def patch(self, exact: bool = False) -> Patch:
+    def patch(self, exact: bool = False, progress: Progress | None = None) -> Patch:
         """As small as it can be while the verdict stands; with `exact`, to the repaired weights to the bit."""
         whole = exact_patch(self.network, self.after, self.metrics, self.about)
         if exact:
             return whole
-        small = self._small()
+        small = self._small(progress or Progress())
         if small is None or small.size >= whole.size:
             return _told(whole, "no smaller form answers like the repaired weights")
         judged = self.judge(self.weights_of(small))
@@ -91,8 +92,8 @@ class Repaired:
         guards = Guards(given["failures"][split.query], split.guarding(given), split.sets(given).share, self.after)
         return Small(self.network.params, guards, given["train"], self.metrics.get("seed", 0))
 
-    def _small(self) -> Patch | None:
-        network, moves = self.network, self.shorter()
+    def _small(self, progress: Progress) -> Patch | None:
+        network, moves = self.network, self.shorter(progress)
         if moves is None:
             return None
         names, before = by_name_in_files(network.module), tensors(network.module)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -53,8 +53,11 @@ class Teacher:
         return kl_div(ours.log_softmax(1), theirs.log_softmax(1), log_target=True, reduction="batchmean")
 
 
-def refitted(start: Params, moves: Mapping[str, Move | None], teacher: Teacher) -> dict[str, Move | None]:
-    """The same moves in size and kind, with other numbers: outputs after them are near those of the repaired model."""
+def refitted(
+    start: Params, moves: Mapping[str, Move | None], teacher: Teacher, told: Callable[[int], None]
+) -> dict[str, Move | None]:
+    """The same moves in size and kind, with other numbers: outputs after them are near those of the repaired model.
+    `told` hears of each step."""
     free = {name: _Free(start[name], move) for name, move in moves.items() if move is not None}
     fitted = [p for one in free.values() for p in one.numbers]
     if not fitted:
@@ -64,6 +67,7 @@ def refitted(start: Params, moves: Mapping[str, Move | None], teacher: Teacher) 
     optimiser = torch.optim.Adam(groups)
     steps = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, number)
     for step in range(number):
+        told(step)
         if step == int(WHOLE * number):
             for one in free.values():
                 one.becomes_whole()

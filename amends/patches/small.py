@@ -15,7 +15,9 @@ from amends.patches.moves import Move
 from amends.patches.names import tensors, tied
 from amends.patches.refit import Teacher, refitted
 from amends.patches.shrink import Candidate, candidates, cheapest, hull
+from amends.progress import Part, Progress
 
+TRYING, CHOSEN = "trying how small it can be", "fitting the size that was chosen"
 LONGER = 1.2  # times as many bytes, from one size that is tried to the next
 PRICES = 240  # of a byte, eight of them half of the eight before
 LEAST = 1e-9  # of a distance in nats, where a tensor makes none
@@ -30,25 +32,30 @@ class Small:
     train: Factor
     seed: int = 0
 
-    def __call__(self) -> dict[str, Move | None] | None:
+    def __call__(self, progress: Progress) -> dict[str, Move | None] | None:
         """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds. The
         shortest of them that holds, by halving: longer ones hold too. Then it is fitted to all there is."""
+        progress.say("looking for ways to make it small")
         levels, found = self.levels(), None
         low, high = 0, len(levels) - 1
+        tries = len(HALVES) * len(levels).bit_length()
+        progress.plan([Part(TRYING, "fit", tries, 1.0), Part(CHOSEN, "fit", 1, 1.0)], {})
         while low <= high:
             middle = (low + high) // 2
-            if self.cost(levels[middle]).small:
+            if self.cost(levels[middle], progress).small:
                 found, high = levels[middle], middle - 1
             else:
                 low = middle + 1
-        return None if found is None else self.fitted(found)
+        return None if found is None else self.fitted(found, progress)
 
-    def cost(self, level: Mapping[str, Move | None]) -> Cost:
-        return self.guards.cost([self.after(refitted(self.start, level, teacher)) for teacher in self._teachers])
+    def cost(self, level: Mapping[str, Move | None], progress: Progress) -> Cost:
+        fits = [refitted(self.start, level, teacher, progress.counter(TRYING)) for teacher in self._teachers]
+        return self.guards.cost([self.after(moves) for moves in fits])
 
-    def fitted(self, level: Mapping[str, Move | None]) -> dict[str, Move | None]:
+    def fitted(self, level: Mapping[str, Move | None], progress: Progress) -> dict[str, Move | None]:
         """To all there is."""
-        return refitted(self.start, level, self.guards.teacher(self.train, self.seed))
+        teacher = self.guards.teacher(self.train, self.seed)
+        return refitted(self.start, level, teacher, progress.counter(CHOSEN))
 
     @cached_property
     def _teachers(self) -> list[Teacher]:

@@ -18,11 +18,14 @@ from amends.evidence.prepare import entry
 from amends.patches.make import Repaired, about_repair
 from amends.patches.names import tensors
 from amends.patches.patch import Patch
+from amends.progress import Progress
 from amends.workflow.repair import Repair
 
 
 @entry
-def patch_of_repair(result: Repair, exact: bool = False, beside: Sequence[Patch] = ()) -> Patch:
+def patch_of_repair(
+    result: Repair, exact: bool = False, beside: Sequence[Patch] = (), progress: bool | None = None
+) -> Patch:
     """The patch of a repair made in Python; BadInput where it does not hold beside another."""
     train = result.given["train"]
     ids = train.examples.names()
@@ -32,7 +35,8 @@ def patch_of_repair(result: Repair, exact: bool = False, beside: Sequence[Patch]
         "relabelled": _relabelled(result, named),
     }
     made = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept, about)
-    patch, told = judged_beside(made, made.patch(exact), beside)
+    with Progress.shown(progress) as shown:
+        patch, told = judged_beside(made, made.patch(exact, shown), beside)
     for number, said in enumerate(told):
         if not said["holds"]:
             why = said.get("why", "it fixes less")

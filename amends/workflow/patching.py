@@ -24,6 +24,7 @@ from amends.patches.files import SAFE, TORCH, weight_files
 from amends.patches.make import REFUSED, Repaired, exact_patch, judged_by_run
 from amends.patches.names import dtype_name
 from amends.patches.patch import Patch, State, between
+from amends.progress import Progress
 from amends.report.card import with_patch
 from amends.report.page import report
 from amends.runs.compare import same_recipe
@@ -38,8 +39,9 @@ RECIPE = ("config", "data")  # tables of run.toml that a patch carries
 
 @entry
 def patch_of_run(
-    run: Run, exact: bool = False, weights: Path | None = None, beside: Sequence[Patch] = ()
-) -> tuple[Patch, list[dict[str, Any]]]:
+    run: Run, exact: bool = False, weights: Path | None = None, beside: Sequence[Patch] = (),
+    progress: bool | None = None,
+) -> tuple[Patch, list[dict[str, Any]]]:  # fmt: skip
     """The patch of a finished run. A small one is judged with the data that its config names. An exact one needs the
     model alone, or `weights`: those the run began with. What is said of the patches `beside` it is whether it holds
     without each of them, or with it below."""
@@ -55,7 +57,8 @@ def patch_of_run(
     if exact and not beside:
         return _exact(run), []
     made, loaded = repaired_by(run)
-    return judged_beside(made, _stored(made.patch(exact), loaded), beside)
+    with Progress.shown(progress) as shown:
+        return judged_beside(made, _stored(made.patch(exact, shown), loaded), beside)
 
 
 def shown_in(run: Run, told: Mapping[str, Any]) -> None:

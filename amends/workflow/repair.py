@@ -97,16 +97,17 @@ class Repair:
 
         save_repair(self, folder)
 
-    def patch(self, *, exact: bool = False, beside: Sequence[Patch] = ()) -> Patch:
+    def patch(self, *, exact: bool = False, beside: Sequence[Patch] = (), progress: bool | None = None) -> Patch:
         """The repair as a small file beside the model: `.save(path)` writes it, `amends.apply` puts it on.
 
         As small as it can be while the verdict stands: its size is chosen by what guarded the repair, then it is
         judged again. With `exact` it leads to the weights of `model` to the bit. It may be
         put on weights without the patches `beside` it, or with them, if it holds there: that is judged as well.
+        `progress` tells how far it is: None means on a terminal only.
         """
         from amends.workflow.patched import patch_of_repair
 
-        return patch_of_repair(self, exact, beside)
+        return patch_of_repair(self, exact, beside, progress)
 
     def _repr_html_(self) -> str:
         """In a notebook: verdict, before and after, curve, strongest causes."""

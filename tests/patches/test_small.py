@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,12 @@ import amends
 from amends.algorithm.objective import Objective
 from amends.evaluation.predictions import right
 from amends.patches import guards as guarding
+from amends.patches import refit
 from amends.patches.guards import Guards, crossings, margins
 from amends.patches.make import Repaired
 from amends.patches.moves import forward
 from amends.patches.shrink import as_grid, candidates, cheapest, hull
+from amends.progress import Progress
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,23 @@ def test_it_is_smaller_and_as_good(result, small):
     assert small.bases[0].judged["verdict"] == result.verdict
     assert exact.bases[0].judged["overall"] == result.metrics["overall"]
     assert abs(small.bases[0].judged["overall"]["after"] - result.metrics["overall"]["after"]) <= 0.01
+
+
+def test_it_tells_how_far_it_is(result, capfd, monkeypatch):
+    """On stderr, which fit of how many at most, and how long the rest should take."""
+    monkeypatch.setattr(refit, "STEPS", 60)
+    monkeypatch.setattr(guarding, "LOSS", 0.05)
+    monkeypatch.setattr(guarding, "CHANGED", 0.1)
+    result.patch(progress=True)
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[0] == "looking for ways to make it small"
+    tries = [line for line in lines if "trying how small it can be" in line]
+    assert re.fullmatch(r"1 of (\d+): trying how small it can be", tries[0])
+    total = re.match(r"1 of (\d+)", tries[0])[1]
+    assert all(re.match(rf"\d+ of {total}: ", line) for line in lines[1:])
+    assert re.fullmatch(rf"{total} of {total}: fitting the size that was chosen; about \d+ seconds? left", lines[-1])
+    result.patch(progress=False)
+    assert capfd.readouterr().err == ""
 
 
 def test_its_figures_are_of_the_weights_it_leads_to(result, small):
@@ -108,7 +128,7 @@ def test_what_judges_does_not_choose(result):
         x, y = examples.x.clone(), examples.y.clone()
         x[at], y[at] = x[at].flip(1), (y[at] + 1) % 10
         given[name] = replace(given[name], examples=replace(examples, x=x, y=y))
-    as_it_is, scrambled = of(result)._small(), of(result, given=given)._small()
+    as_it_is, scrambled = (made._small(Progress()) for made in (of(result), of(result, given=given)))
     assert as_it_is is not None
     assert scrambled is not None
     assert as_it_is.data == scrambled.data
@@ -188,7 +208,6 @@ def test_where_the_verdict_would_not_stand_it_is_exact(result):
 def test_fitted_to_the_answers_a_low_rank_does_more(result, monkeypatch):
     """Rank 1 of each layer, as near to the weights as it gets, and the same fitted: KL to the repaired model on train
     falls to a half or less, and the numbers stay as many."""
-    from amends.patches import refit
     from amends.patches.shrink import as_low_rank
 
     monkeypatch.setattr(refit, "STEPS", 80)
@@ -198,7 +217,7 @@ def test_fitted_to_the_answers_a_low_rank_does_more(result, monkeypatch):
         u, s, vt = torch.linalg.svd((result.after[name] - start[name]).double(), full_matrices=False)
         moves[name] = as_low_rank((u[:, :1] * s[:1]).numpy(), vt[:1].T.numpy())
     teacher = refit.Teacher.of([(0.1, train)], result.after, 0)
-    fitted = refit.refitted(start, moves, teacher)
+    fitted = refit.refitted(start, moves, teacher, lambda step: None)
 
     def distance(which) -> float:
         theta = {k: forward(v, which[k], b"") if which.get(k) is not None else v for k, v in start.items()}
