@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 import amends
 from amends.distributed.group import alone
+from amends.editors import LBFGS
 from amends.evidence.params import flatten
 from tests.distributed.processes import in_group, sha256
 
@@ -66,10 +67,10 @@ def found(model: Reader) -> str:
     """A hash of scores, of what a table says of them, of scores of another method, and of treated weights."""
     x = torch.randint(0, 20, (41, 7), generator=torch.Generator().manual_seed(1))
     train, failures, remaining = (x, x[:, 0] % 3), (x[:9], (x[:9, 0] + 1) % 3), (x[9:30], x[9:30, 0] % 3)
-    ask = {"batch_size": 5}
-    search = amends.identify(model, train, failures, remaining, method=amends.methods.functional(), **ask)
-    fisher = amends.identify(model, train, failures, remaining, method=amends.methods.ewc(), **ask)
-    treated = amends.treat(model, train, search.top(3), method=amends.methods.fine_tune(epochs=2), **ask)
+    ask, short = {"batch_size": 5}, LBFGS(steps=3)
+    search = amends.identify(model, train, failures, remaining, method=amends.methods.functional(climb=short), **ask)
+    fisher = amends.identify(model, train, failures, remaining, method=amends.methods.ewc(climb=short), **ask)
+    treated = amends.treat(model, train, search.top(3), method=amends.methods.fine_tune(epochs=1), **ask)
     with torch.no_grad():  # passes of a table would be dealt out
         after = search.frame()["p_given_after"].to_numpy()
     changed = {k: p for k, p in treated.named_parameters() if p.requires_grad}
