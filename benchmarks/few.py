@@ -1,5 +1,6 @@
 """How good the causes are when failures are few: AP over the number of failures searched with; and how often a repair
-with few failures is one, looked at with failures and right examples that it was not given.
+with few failures is one, looked at with failures and right examples that it was not given. `--right` gives few right
+examples too.
 
     python benchmarks/few.py --data DIR --settings "C, MLP" "C, CNN" D --seeds 5
     python benchmarks/few.py --data DIR --settings "C, MLP" Clean --seeds 10 --numbers 10 20 40 --repairs
@@ -42,10 +43,8 @@ def job(todo: tuple[str, int, argparse.Namespace]) -> dict[tuple[str, int], floa
         if number > len(y):
             continue
         for name, make in METHODS.items():
-            shown = x[:number], y[:number]
-            made = identify(
-                world.net, world.train, shown, method=make(), remaining=world.sets["guard"], batch_size=1024
-            )
+            shown, right = (x[:number], y[:number]), tuple(part[: args.right] for part in world.sets["guard"])
+            made = identify(world.net, world.train, shown, method=make(), remaining=right, batch_size=1024)
             precision[name, number] = average_precision(made.scores, world.wrong)
     return precision
 
@@ -81,6 +80,7 @@ def main() -> None:
     ask.add_argument("--data", required=True, help="folder with the data sets")
     ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=["C, MLP", "C, CNN", "D"])
     ask.add_argument("--numbers", nargs="+", type=int, default=[1, 5, 10, 20, 50, 100])
+    ask.add_argument("--right", type=int, default=10**9, help="right examples that are given at most")
     ask.add_argument("--seeds", type=int, default=5)
     ask.add_argument("--jobs", type=int, default=2)
     ask.add_argument("--repairs", action="store_true", help="repair with so many failures, instead of ranking")

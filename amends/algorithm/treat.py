@@ -16,7 +16,7 @@ from amends.editors import PATIENCE, Adam, Editor, Guard, Mode, Right, Watch, fi
 from amends.errors import BadInput, NonFinite
 from amends.evidence.factor import Factor
 from amends.evidence.network import Averaged
-from amends.evidence.params import Params
+from amends.evidence.params import Params, large
 from amends.evidence.prepare import entry, prepare, whole
 from amends.likelihoods import Categorical
 from amends.methods import Default, Method
@@ -106,7 +106,7 @@ def treat(
     at, labels = indices(causes, len(data), data.examples.names()), new_labels(causes, data, "causes")
     with Progress.shown(progress) as shown:
         if method is None or isinstance(method, Default):
-            method = (method or Default()).treating(whole(seed), len(data))
+            method = (method or Default()).treating(whole(seed), len(data), large(data.network.params))
         method = corrected(method, labels, data) if isinstance(method, Method) else method
         after = treated(data, at, given.get("failures"), given.get("remaining"), method, shown)
     network = data.network

@@ -56,3 +56,13 @@ def test_tables_and_causes_as_pandas_gives_them(result, digits):
     two = amends.treat(net, (x, y), result.causes["index"].tolist())
     assert torch.equal(one[0].weight, two[0].weight)
     assert len(repr(expected)) < 300
+
+
+def test_a_large_model_is_treated_in_the_small_steps_of_a_repair(monkeypatch, digits):
+    net, train, _, _, _ = digits
+    as_small, gone = amends.treat(net, train, [1, 2]), amends.settings.Settings.of("default", large=True).forgetting
+    monkeypatch.setattr("amends.evidence.params.LARGE", 1)
+    as_large = amends.treat(net, train, [1, 2])
+    by_hand = amends.treat(net, train, [1, 2], method=amends.methods.fine_tune(gone.rate, *gone.size(len(train[1]))))
+    assert torch.equal(as_large[0].weight, by_hand[0].weight)
+    assert not torch.equal(as_large[0].weight, as_small[0].weight)
