@@ -30,6 +30,14 @@ def test_solve_undoes_the_product_and_edits_add_up(shape):
     assert_close(both.dense().trace(), whole.dense().trace(), rtol=1e-9 if shape is not Kronecker else 0.5, atol=0)
 
 
+def test_a_matrix_that_is_never_formed_adds_up_too():
+    data, _ = world("linear", torch.float64)
+    theta, never, dense = data.network.params, CG(GGN(), prior=0.5), Dense(GGN(), prior=0.5)
+    whole = never(data, theta)
+    assert_close(whole.scaled(3.0).dense(), dense(3.0 * data, theta).dense())
+    assert_close(whole.plus(never(data[:4], theta), -1.0).dense(), dense(data[4:], theta).dense())
+
+
 @pytest.mark.parametrize("shape", [Diagonal, Kronecker, EKFAC, Dense])
 def test_damping_everywhere(shape):
     data, _ = world("conv2d", torch.float64)
