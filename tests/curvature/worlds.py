@@ -109,6 +109,8 @@ CASES = {
     "group norm": (lambda: pooled(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), width=4), IMAGE),
     "batch norm 2d": (lambda: pooled(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), width=4), IMAGE),
     "batch norm 1d": (lambda: nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)), ROW),
+    "embedding": (lambda: nn.Sequential(nn.Embedding(5, 4, padding_idx=0), nn.Tanh(), nn.Flatten(), nn.Linear(24, 5)),
+                  "tokens"),
     "embedding, tied to a layer": (lambda: Tied(False), "tokens"),
     "embedding, tied by hand": (lambda: Tied(True), "tokens"),
     "called twice, loose parameter": (Twice, ROW),
