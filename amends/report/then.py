@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from amends.report.markup import Html, count, join, tag
@@ -40,8 +41,12 @@ def _after_repair(metrics: Mapping[str, Any], config: Any, folder: str, name: st
     moved = f"; dataset/relabelled.csv has the new labels of {count(changed)}" if changed else ""
     gone = f"dataset/removed.csv lists what was forgotten{moved}; dataset/kept.csv lists the rest."
     export = f"amends export {name} --to csv" if config else ""
+    file = shlex.quote(f"{PurePath(folder).name}.safetensors")
+    ship = [Next("Or ship it as a small file beside the model, that is taken off again to the bit.",
+                 f"amends patch {name} -o {file}")]  # fmt: skip
     return [
         _load(config, folder),
+        *(ship if config else []),
         Next(f"Drop the same examples from your training data: {gone}", export),
         Next("Train the next model on what is kept: on the same data it would learn the same failures again."),
     ]

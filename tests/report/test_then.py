@@ -10,14 +10,15 @@ PLAIN = {"config": {"model": {"function": "my_model:build"}}}
 DONE = {"removed": 30, "relabelled": 0}
 
 
-def test_after_a_repair_the_weights_the_list_and_the_next_training():
-    load, drop, train = next_steps(DONE, PLAIN, "runs/a b")
+def test_after_a_repair_the_weights_the_patch_the_list_and_the_next_training():
+    load, ship, drop, train = next_steps(DONE, PLAIN, "runs/a b")
     assert load.line == "safetensors.torch.load_model(model, 'runs/a b/repaired/model.safetensors')"
+    assert ship.line == "amends patch 'runs/a b' -o 'a b.safetensors'"
     assert drop.line == "amends export 'runs/a b' --to csv"
     assert "dataset/removed.csv" in drop.words
     assert "relabelled" not in drop.words
     assert "on what is kept" in train.words
-    assert "new labels of 4" in next_steps(DONE | {"relabelled": 4}, PLAIN, "runs/a")[1].words
+    assert "new labels of 4" in next_steps(DONE | {"relabelled": 4}, PLAIN, "runs/a")[2].words
 
 
 def test_a_directory_is_loaded_as_it_was():
