@@ -18,6 +18,7 @@ import numpy as np
 from amends.errors import BadInput, first_line
 from amends.patches.codes import Damaged, as_gaps, from_gaps
 from amends.patches.moves import KINDS
+from amends.patches.names import DIGITS as CODE
 from amends.patches.patch import Base, Layer, Patch
 from amends.runs.disk import write_file
 
@@ -25,23 +26,25 @@ FORMAT = 1  # one more whenever older amends can no longer read it: also where a
 KEY, TENSOR = "amends_patch", "patch"  # of the metadata, and the name of the tensor
 OPEN = ("name", "verdict")  # what any tool can read
 IDS = "removed"  # of what a patch says of itself, the long one
-HASH = hashlib.sha256().digest_size
+WHEN = ("before", "after")  # hashes of tensors
+HASH, SHORT = hashlib.sha256().digest_size, CODE // 2  # bytes of the hash of all, and of that of a tensor
 LONGEST = 2**30  # bytes of JSON
-DIGITS, FEW = 6, 3  # of a number that is not whole; of how much a layer moves
+DIGITS, FEW = 4, 3  # of a number that is not whole; of how much a layer moves
 WORDS = (
-    b'","relabelled":{},"rule":"","model":"","recipe":{"config":{"data":{"train":{"n":"evaluation":{"path":"'
-    b'"classes":["features":["tied":{"stored":{"float16 bfloat16 float64 int64 "exact":"'
+    b'","relabelled":{"rule":"","model":"","recipe":{"config":{"data":{"train":{"n":"evaluation":{"path":"'
+    b'"classes":["features":["tied":{"stored":{"float16","bfloat16","float64","int64","exact":"'
     b'no smaller form answers like the repaired weights"","budget":"quick","learned":false,"verdict":"partly repaired"'
     b'of the holdout failures are right, short of 50%, and .running_mean":".running_var":".num_batches_tracked'
-    b'.bias","kind":"exact"{"about":{"made":"202-1-1T1:0:0+00:00","versions":{"amends":"0.1.0","torch":"2.1.0+cpu",'
+    b'.bias","kind":"exact"{"about":{"made":"2026-1-1T1:0:0+00:00","versions":{"amends":"0.1.0","torch":"2.1.0+cpu",'
     b'"numpy":"2.2.0","python":"3.1.1"},"bytes":"reason":"% of the holdout failures are right, and 99.'
     b'% of what worked still works","fixed":1,"newly_broken":1,"learned":true,"budget":"default","seed":0,'
-    b'"query":{"before":0.0,"after":0.,"n":1,"ids":{"removed":["layers":{"0.weight":{"shape":[64,32,3,3],"changed":0.9'
+    b'"query":{"before":0.0,"after":0.,"n":1,"ids":{"removed":["relabelled":{}},"layers":{"0.weight":{"shape":[64,32,3,3],"changed":0.9'
     b',"moved":0.1,"bytes":{"left":2,"right":2,"bits":,"kind":"low rank","exponents":[-7,-8,-8,-8,-9],"rows":64},'
     b'{"grid":1},"kind":"grid","exponent":-5},.bias":{"shape":[10],"changed":1.0,"moved":0.01,"bytes":'
-    b'"bases":[{"before":{".weight":"float32 .bias":"float32 "},"after":{"0.weight":"float32 ",'
+    b'"bases":[{"before":{"0.weight":"float32","0.bias":"float32"},"after":{"0.weight":"float32","2.weight":"float32"},'
     b'"judged":{"verdict":"repaired","holdout":{"before":0.0,"after":0.9,"n":1},"remaining":{"before":1.0,"after":0.99'
-    b',"n":1},"overall":{"before":0.8,"after":0.9,"n":1},"fixed":1,"newly_broken":1,"p_value":1e-10}}]}'
+    b',"n":1},"overall":{"before":0.8,"after":0.9,"n":1},"fixed":1,"newly_broken":1,"p_value":1e-10}}],'
+    b'"ids":{"n":60,"digits":2,"bytes":30,"words":false}}'
 )  # what is most frequent stands last
 
 
@@ -51,7 +54,8 @@ def as_bytes(patch: Patch) -> bytes:
     parts = _parts(patch)
     sizes = {name: {key: len(part) for key, part in own.items()} for name, own in parts.items()}
     told = {KEY: str(FORMAT)} | {name: str(patch.about[name]) for name in OPEN if name in patch.about}
-    body = _short(_json({**_said(patch, sizes), "ids": ids})) + coded
+    said, hashes = _without_hashes({**_said(patch, sizes), "ids": ids})
+    body = _short(_json(said)) + coded + hashes
     body += b"".join(part for own in parts.values() for part in own.values())
     data = _sha256(told, body) + body
     where = {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}
@@ -111,6 +115,30 @@ def _said(patch: Patch, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any
     tables = {"tied": dict(patch.tied), "stored": dict(patch.stored)}
     about = {name: value for name, value in patch.about.items() if name not in (*OPEN, IDS)}
     return {"about": about, "layers": layers, **{k: v for k, v in tables.items() if v}, "bases": bases}
+
+
+def _without_hashes(said: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """What is said with the dtype of each tensor alone, and the hashes as bytes: no code makes less of them."""
+    hashes, bases = b"", []
+    for base in said["bases"]:
+        short = dict(base)
+        for when in WHEN:
+            rows = {name: value.split(" ") for name, value in base[when].items()}
+            short[when] = {name: dtype for name, (dtype, _) in rows.items()}
+            hashes += b"".join(bytes.fromhex(code) for _, code in rows.values())
+        bases.append(short)
+    return {**said, "bases": bases}, hashes
+
+
+def _with_hashes(said: dict[str, Any], data: bytes) -> bytes:
+    """Back from `_without_hashes`, in place; the bytes behind them."""
+    for base in said["bases"]:
+        for when in WHEN:
+            for name, dtype in base[when].items():
+                if len(data) < SHORT:
+                    raise Damaged("too short")
+                base[when][name], data = f"{dtype} {data[:SHORT].hex()}", data[SHORT:]
+    return data
 
 
 def _coded(ids: Any) -> tuple[Any, bytes]:
@@ -188,6 +216,7 @@ def _damaged(path: Path, why: str) -> BadInput:
 def _patch(told: Mapping[str, str], data: bytes) -> Patch:
     said, rest = _long(data)
     ids, rest = _ids(said["ids"], rest)
+    rest = _with_hashes(said, rest)
     parts: dict[str, dict[str, bytes]] = {}
     for name, row in said["layers"].items():
         parts[name] = {}

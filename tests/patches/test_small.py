@@ -65,6 +65,12 @@ def test_it_is_smaller_and_as_good(result, small):
     assert abs(small.bases[0].judged["overall"]["after"] - result.metrics["overall"]["after"]) <= 0.01
 
 
+def test_what_it_says_beside_the_moves_is_short(small):
+    """A header of some 150 bytes, a sha256, 8 bytes for each hash of a tensor, and the rest."""
+    moves = sum(len(p) for layer in small.layers.values() if layer.move for p in layer.move.parts.values())
+    assert small.size - moves < 530
+
+
 def test_it_tells_how_far_it_is(result, capfd, monkeypatch):
     """On stderr, which fit of how many at most, and how long the rest should take."""
     monkeypatch.setattr(refit, "STEPS", 60)
