@@ -129,3 +129,15 @@ def test_the_first_step_of_lbfgs_is_for_a_loss_of_order_one():
     next(LBFGS(steps=1)([Far()], start))
     value, gradient = 1000 + 10 / 200, a / 100
     assert_close(seen[1], gradient / (value + 1))
+
+
+@pytest.mark.parametrize("away", [0.1, 1.0, 100.0])
+def test_lbfgs_climbs_from_any_height(away):
+    """−½ (x − 1)² from values of −.005, −.5 and −5,000."""
+
+    class Hill:
+        def value_and_grad(self, theta):
+            return float(-0.5 * (theta["x"] - 1).square().sum()), {"x": 1 - theta["x"]}
+
+    *_, end = LBFGS(20)([Hill()], {"x": torch.tensor([1.0 + away], dtype=torch.float64)})
+    assert float(end["x"]) == pytest.approx(1.0, abs=1e-3 * away)
