@@ -9,6 +9,7 @@ from torch.testing import assert_close
 from amends.editors import Variational, follow, open_ended
 from amends.editors.climb import LBFGS
 from amends.posteriors import MeanField
+from amends.posteriors.meanfield import Divergence
 from tests.conftest import at_optimum, factor
 
 SIGMA = 0.5
@@ -30,3 +31,19 @@ def test_vcl_s_edit_is_the_exact_mean_field_solution(sign):
     spread = (precision.diagonal() + sign * gram.diagonal()).rsqrt()
     assert_close(after.spread["weight"][0], spread, rtol=0.04, atol=0)  # 1,024 draws, 2 %
     assert open_ended(editor, q, sign * some) == (sign < 0)
+
+
+def test_a_divergence_has_the_slope_and_curvature_of_torchs():
+    """−KL of N(ν, e²ᵖ) from N(0, 1), summed, by automatic differentiation of torch's own formula."""
+    theta = {"w": torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64)}
+    theta["log w"] = torch.tensor([0.4, -0.7, 0.1], dtype=torch.float64)
+
+    def reference(both):
+        q = torch.distributions.Normal(both[:3], both[3:].exp())
+        return -torch.distributions.kl_divergence(q, torch.distributions.Normal(0.0, 1.0)).sum()
+
+    flat = torch.cat([theta["w"], theta["log w"]])
+    value, grad = Divergence().value_and_grad(theta)
+    assert value == pytest.approx(float(reference(flat)), abs=1e-12)
+    assert_close(torch.cat([grad["w"], grad["log w"]]), torch.func.grad(reference)(flat), atol=1e-12, rtol=0)
+    assert_close(Divergence().hessian(theta), torch.func.hessian(reference)(flat), atol=1e-12, rtol=0)
