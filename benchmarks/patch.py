@@ -27,6 +27,8 @@ from training import for_epochs
 from worlds import Flipped, Recipe, World, world
 
 import amends
+from amends.patches import guards
+from amends.patches import small as small_form
 from amends.patches.patch import Patch
 from amends.patches.show import described
 from amends.trace import Recorder
@@ -118,6 +120,20 @@ def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -
     return setting, str(seed), *sizes, result.verdict, judged["verdict"], *pairs, f"{taken:.0f}"
 
 
+def counted(margin: np.ndarray, shift: np.ndarray) -> tuple[float, float]:
+    """The answers that changed, each margin with its own shift alone."""
+    share = float((margin + shift < 0).mean()) if len(margin) else 0.0
+    return share, (share / max(1, len(margin))) ** 0.5
+
+
+def leave_out(step: str | None) -> None:
+    """One step of making a patch small: what it saves."""
+    if step == "pairs":
+        guards.crossings = counted
+    if step == "fitting":
+        small_form.refitted = lambda start, moves, teacher, told: dict(moves)
+
+
 def tell(what: str, begun: float | None = None) -> None:
     print(what if begun is None else f"{time.perf_counter() - begun:.0f} s: {what}", file=sys.stderr, flush=True)
 
@@ -134,7 +150,9 @@ def main() -> None:
     ask.add_argument("--seeds", type=int, default=1)
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     ask.add_argument("--budget", default="default", help="of the repairs, a word or seconds")
+    ask.add_argument("--without", choices=("fitting", "pairs"), help="a step of making patches small to leave out")
     args = ask.parse_args()
+    leave_out(args.without)
     budget = float(args.budget) if args.budget.replace(".", "", 1).isdigit() else args.budget
     warnings.filterwarnings("ignore")
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
