@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import torch
 
@@ -17,6 +18,7 @@ from amends.patches.refit import Teacher, refitted
 from amends.patches.shrink import Candidate, candidates, cheapest, hull
 from amends.progress import Part, Progress
 
+Level: TypeAlias = dict[str, Move | None]
 TRYING, CHOSEN = "trying how small it can be", "fitting the size that was chosen"
 LONGER = 1.2  # times as many bytes, from one size that is tried to the next
 PRICES = 240  # of a byte, eight of them half of the eight before
@@ -32,27 +34,24 @@ class Small:
     train: Factor
     seed: int = 0
 
-    def __call__(self, progress: Progress) -> dict[str, Move | None] | None:
+    def __call__(self, progress: Progress) -> Level | None:
         """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds. The
-        shortest of them that holds, by halving: longer ones hold too. Then it is fitted to all there is."""
+        shortest that holds where it is fitted to the answers, fitted to all there is. Where none does, the shortest of
+        the nearest: of many numbers, those come closer than fitting in so few steps."""
         progress.say("looking for ways to make it small")
-        levels, found = self.levels(), None
-        low, high = 0, len(levels) - 1
+        levels = self.levels()
         tries = len(HALVES) * len(levels).bit_length()
         progress.plan([Part(TRYING, "fit", tries, 1.0), Part(CHOSEN, "fit", 1, 1.0)], {})
-        while low <= high:
-            middle = (low + high) // 2
-            if self.cost(levels[middle], progress).small:
-                found, high = levels[middle], middle - 1
-            else:
-                low = middle + 1
-        return None if found is None else self.fitted(found, progress)
+        found = _shortest(levels, lambda level: self.cost(level, progress))
+        if found is not None:
+            return self.fitted(found, progress)
+        return _shortest(levels, lambda level: self.guards.cost([self.after(level)] * len(HALVES)))
 
     def cost(self, level: Mapping[str, Move | None], progress: Progress) -> Cost:
         fits = [refitted(self.start, level, teacher, progress.counter(TRYING)) for teacher in self._teachers]
         return self.guards.cost([self.after(moves) for moves in fits])
 
-    def fitted(self, level: Mapping[str, Move | None], progress: Progress) -> dict[str, Move | None]:
+    def fitted(self, level: Mapping[str, Move | None], progress: Progress) -> Level:
         """To all there is."""
         teacher = self.guards.teacher(self.train, self.seed)
         return refitted(self.start, level, teacher, progress.counter(CHOSEN))
@@ -61,7 +60,7 @@ class Small:
     def _teachers(self) -> list[Teacher]:
         return [self.guards.teacher(self.train, self.seed, half) for half in HALVES]
 
-    def levels(self) -> list[dict[str, Move | None]]:
+    def levels(self) -> list[Level]:
         """Ways to move all of the tensors, the shortest first: at every price of a byte the nearest to the repaired
         weights, where a tensor counts by how far answers go without its part."""
         choices = {name: hull(self._choices(name)) for name in self._moving}
@@ -99,6 +98,18 @@ class Small:
                 far = torch.from_numpy(move.delta()).to(like.device).reshape(like.shape)
                 theta[name] = (like.double() + far).to(like)
         return theta
+
+
+def _shortest(levels: list[Level], cost: Callable[[Level], Cost]) -> Level | None:
+    """The first that is small enough, by halving: longer ones are too."""
+    low, high, found = 0, len(levels) - 1, None
+    while low <= high:
+        middle = (low + high) // 2
+        if cost(levels[middle]).small:
+            found, high = levels[middle], middle - 1
+        else:
+            low = middle + 1
+    return found
 
 
 def by_name_in_files(network_module: torch.nn.Module) -> dict[str, str]:

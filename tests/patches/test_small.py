@@ -197,6 +197,27 @@ def test_all_pairs_say_as_much_with_less_noise():
     assert np.sqrt(np.mean(np.square(told))) == pytest.approx(np.std(paired), rel=0.15)
 
 
+def test_where_no_fit_holds_the_nearest_numbers_are_taken(result, monkeypatch):
+    """Fits that all end where the model began: no size holds, and one of the nearest does."""
+    from amends.patches import small as form
+
+    monkeypatch.setattr(form, "refitted", lambda start, moves, *more: dict.fromkeys(moves))
+    shorter = of(result).shorter
+    found = shorter(Progress())
+    assert found is not None
+    assert guards_of(shorter, found).small
+    at = next(i for i, level in enumerate(shorter.levels()) if level_bytes(level) == level_bytes(found))
+    assert at == 0 or not guards_of(shorter, shorter.levels()[at - 1]).small
+
+
+def guards_of(shorter, level):
+    return shorter.guards.cost([shorter.after(level)] * 2)
+
+
+def level_bytes(level) -> dict:
+    return {name: m.parts for name, m in level.items() if m is not None}
+
+
 def test_where_the_verdict_would_not_stand_it_is_exact(result):
     """A control that is as good as can be: no small form is worth more."""
     control = {"removed": 0, "holdout": 1.0, "remaining": 1.0}
