@@ -25,33 +25,37 @@ from tests.faults.sound import SOUND
 from tests.faults.stopped import quietly, result
 from tests.projects import amends, texts_project
 
-READERS = (
-    ["verify"], ["runs", "show"], ["treat"], ["curve"], ["report"], ["export", "--to", "cleanlab"],
-    ["repair", "-q", "-o"],
-)  # fmt: skip
+READERS = {
+    "whole": (
+        ["verify"], ["runs", "show"], ["treat"], ["curve"], ["report"], ["export", "--to", "cleanlab"],
+        ["repair", "-q", "-o"],
+    ),
+    "stopped": (["verify"], ["repair", "-q", "-o"]),
+}  # fmt: skip
 
 
 def damage(part: Part) -> Iterator[Outcome]:
-    """So many flipped bits, and as many cut ends, of each file of a run that people do not edit: the next command, one
-    after the other, says so."""
+    """So many flipped bits, and as many cut ends, of each file of a run that people do not edit, and of each that a
+    stopped run keeps to go on from: the next command, one after the other, says so."""
     texts_project(Path.cwd())
     assert quietly("repair", "-o", "whole", "-q") == 0
-    names = [*sorted(manifest.read(Path("whole"))), manifest.NAME]
-    cases = ((name, how, k) for name in names for how in ("bits", "ends") for k in range(part.count))
-    for number, (name, how, k) in part.mine(cases):
-        path = Path("whole") / name
+    stopped.interrupted(Path("stopped"), 2)
+    files = [(run, name) for run in READERS for name in (*sorted(manifest.read(Path(run))), manifest.NAME)]
+    cases = ((*file, how, k) for file in files for how in ("bits", "ends") for k in range(part.count))
+    for number, (run, name, how, k) in part.mine(cases):
+        path = Path(run) / name
         whole = path.read_bytes()
         places = _places(name, how, len(whole) * (8 if how == "bits" else 1), part.count)
         if k >= len(places):
             continue
         path.write_bytes(_flipped(whole, places[k]) if how == "bits" else whole[: places[k]])
-        verb = READERS[k % len(READERS)]
+        verb = READERS[run][k % len(READERS[run])]
         if verb[0] == "report" and name in ("report.html", manifest.NAME):  # which it writes anew
             verb = ["verify"]
-        code = quietly(*verb, "whole")
-        wrong = "" if code == 3 else f"{verb[0]} ends with exit code {code}: {name}, {how}, {places[k]}"
+        code = quietly(*verb, run)
+        wrong = "" if code == 3 else f"{verb[0]} ends with exit code {code}: {run}/{name}, {how}, {places[k]}"
         path.write_bytes(whole)
-        yield Outcome(number, f"{how}, exit code {code}", wrong, f"{name} {how} {places[k]}")
+        yield Outcome(number, f"{how}, exit code {code}", wrong, f"{run}/{name} {how} {places[k]}")
 
 
 @cache

@@ -17,7 +17,9 @@ from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
+from amends.algorithm import choose
 from amends.workflow import fits
 from tests.faults.killing import contents
 from tests.faults.parts import Outcome, Part
@@ -46,7 +48,7 @@ class Peace(NamedTuple):
     seconds: float
 
 
-def quietly(*args: str) -> int:
+def quietly(*args: Any) -> int:
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         return amends(*args)
 
@@ -101,6 +103,21 @@ def forked(verb: str) -> int:
         finally:
             os._exit(code)
     return child
+
+
+def interrupted(out: Path, fitted: int, *options: str) -> None:
+    """A repair that was stopped, as by Ctrl-C, after so many fits, each of which it kept."""
+    made, real = [], choose.treated
+
+    def treated(*given: Any) -> Any:
+        made.append(given)
+        if len(made) > fitted:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    with patch.object(choose, "treated", treated), patch.object(fits, "SHORT", 0.0):
+        assert quietly("repair", "-o", out, "-q", *options) == 130
+    assert len(fits.fit_files(out)) == fitted
 
 
 def over(part: Part, tried: Callable[[int, str, str], Outcome]) -> Iterator[Outcome]:

@@ -10,7 +10,10 @@ import pytest
 from amends.runs import manifest
 from tests import reported
 from tests.faults.killing import contents
+from tests.faults.stopped import interrupted
 from tests.projects import amends
+
+QUICK = ("--method", "grad_dot", "--no-learn", "-q")
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,24 @@ def test_every_flip_and_cut_is_found(saved, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "failures.csv is not as it was written" in said
     assert "Traceback" not in said
+
+
+def test_what_a_stopped_repair_goes_on_from_is_looked_at(project, tmp_path, monkeypatch, capsys):
+    """Every file of it, also each fit that it kept; `make faults` makes 1,000 of each."""
+    rng = np.random.default_rng(1)
+    monkeypatch.chdir(project)
+    run = tmp_path / "run"
+    interrupted(run, 2, *QUICK)
+    names = [*manifest.read(run), manifest.NAME]
+    assert sum(name.startswith("fits/") for name in names) == 2
+    for name in names:
+        whole = (run / name).read_bytes()
+        for verb in 20 * [("verify", run)] + [("repair", "-o", run, *QUICK)]:
+            harmed(run / name, rng)
+            assert amends(*verb) == 3, name
+            (run / name).write_bytes(whole)
+    assert "Traceback" not in capsys.readouterr().err
+    assert amends("repair", "-o", run, *QUICK) == 0
 
 
 VERBS = [["runs", "show"], ["treat"], ["curve"], ["report"], ["export", "--to", "cleanlab"], ["verify"]]

@@ -73,17 +73,6 @@ def test_fits_of_another_treatment_are_not_taken(project, tmp_path, monkeypatch,
     assert (tmp_path / "run/metrics.json").read_bytes() == (tmp_path / "again/metrics.json").read_bytes()
 
 
-def test_a_damaged_fit_is_found(project, tmp_path, monkeypatch, counted, capsys):
-    monkeypatch.chdir(project)
-    counted(4)
-    assert amends("repair", "-o", tmp_path / "run", *QUICK) == 130
-    path = next((tmp_path / "run/fits").iterdir())
-    path.write_bytes(path.read_bytes()[:-9])
-    capsys.readouterr()
-    assert amends("repair", "-o", tmp_path / "run", *QUICK) == 3
-    assert path.name in capsys.readouterr().err
-
-
 def test_what_is_made_again_as_fast_is_not_kept(project, tmp_path, monkeypatch, counted):
     monkeypatch.chdir(project)
     monkeypatch.setattr(fits, "SHORT", 60.0)
