@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from amends import methods
-from amends.algorithm.identify import identify
+from amends.algorithm.identify import Influence, identify
 from amends.algorithm.treat import treat
 from amends.curvature import GGN, Dense, Diagonal
 from amends.editors.climb import LBFGS, FixedPoint
@@ -177,10 +177,14 @@ IDENTIFY |= unlisted(IDENTIFY, methods.IDENTIFY)
 TREAT |= unlisted(TREAT, methods.TREAT)
 
 
-def scores(name: str, seed: int = 0) -> np.ndarray:
+def found(name: str, seed: int = 0) -> Influence:
     world = problem(seed)
     sets = (world.x, world.y), world.failures
-    return identify(world.model, *sets, remaining=world.remaining, method=IDENTIFY[name]).scores
+    return identify(world.model, *sets, remaining=world.remaining, method=IDENTIFY[name])
+
+
+def scores(name: str, seed: int = 0) -> np.ndarray:
+    return found(name, seed).scores
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

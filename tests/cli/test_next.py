@@ -32,8 +32,10 @@ def test_after_a_search_and_after_the_repair_that_follows(project, tmp_path, cap
     assert approved == f"{treat} --approved"
     capsys.readouterr()
     assert amends(*shlex.split(treat)[1:], "--top", 45, "--no-learn", "-q") == 0
-    load, export = lines(capsys)
-    assert followed(export) == 0
+    load, *commands = lines(capsys)
+    assert [shlex.split(line)[1] for line in commands] == ["patch", "export"]
+    assert [followed(line) for line in commands] == [0, 0]
+    (project / f"{folder.name}.safetensors").unlink()
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
     before = model[0].weight.clone()
     eval(load, {"safetensors": safetensors, "model": model})

@@ -70,6 +70,7 @@ def ended(processes: list) -> list[int]:
     for process in processes:
         process.join(timeout=max(0.1, deadline - time.monotonic()))
         process.kill()
+        process.join()  # it holds the lock of its run until it is gone
     return [process.exitcode for process in processes]
 
 
