@@ -22,22 +22,24 @@ TABLES, ROW = 2**23, 400  # bytes of a run whatever its size, and of each traini
 
 class KeptFits:
     """Called for each fit of a round in turn. A fit is known by its place, by what it was made of, and by the `recipe`
-    of the repair; the same ones come in the same order."""
+    of the repair; the same ones come in the same order. Several processes, to which fits are dealt, keep none: each
+    makes its own alone, and the first holds the run."""
 
     def __init__(self, run: Path, number: int, network: Network, recipe: str):
         self.run, self.number, self.network, self.recipe = run, number, network, recipe
         self.made = 0
+        self.kept = world() == 1
 
     def __call__(self, of: bytes, fit: Callable[[], Params]) -> Params:
         told = hashlib.sha256(self.recipe.encode() + b"\0" + of).hexdigest()[:16]
         name = Path(FITS) / f"{self.number + 1}-{self.made + 1:03d}-{told}.safetensors"
         self.made += 1
-        if world() == 1 and (self.run / name).exists():
+        if self.kept and (self.run / name).exists():
             return read_weights_file(self.run / name, self.network)
         start = time.perf_counter()
         theta = fit()
         size = sum(v.numel() * v.element_size() for v in theta.values())
-        if world() == 1 and time.perf_counter() - start >= SHORT and size <= LARGEST:
+        if self.kept and time.perf_counter() - start >= SHORT and size <= LARGEST:
             add_to_run(self.run, lambda made: write_weights_file(theta, made / name))
         return theta
 

@@ -55,7 +55,9 @@ def _rank(rank: int, world: int, port: int, folder: Path, args: list[str], durin
 
         setattr(Problem, during, lambda *_: _stop(error))
     from amends.cli.app import main
+    from amends.workflow import fits
 
+    fits.SHORT = 0.0  # as if every fit took long
     main()
 
 
@@ -97,6 +99,12 @@ def test_a_worker_that_is_killed_is_named_in_one_line_and_the_rerun_goes_on(proj
         assert amends(*ask[:2], "runs/alone", *ask[3:]) == 0
     for name in ("causes.csv", "metrics.json", "identified/scores.npz", "repaired/model.safetensors"):
         assert (project / "runs/killed" / name).read_bytes() == (project / "runs/alone" / name).read_bytes(), name
+
+
+def test_fits_that_take_long_are_made_by_every_process_and_kept_by_none(project):
+    """One that is not the first must not write into the run, which the first holds."""
+    assert ended(started(2, project, "repair", "-o", "runs/long", "--top", "20", "--no-learn", *ASK)) == [0, 0]
+    assert not (project / "runs/long/fits").exists()
 
 
 def test_a_search_whose_steps_are_spread_says_so_and_is_close_to_that_of_one_process(project):
