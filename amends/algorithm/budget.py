@@ -96,7 +96,7 @@ class Fits(NamedTuple):
 
 
 def fitting(settings: Settings, others: int, asked: bool, learn: bool, short: float | None = None) -> list[Fits]:
-    """What treating does; `others` is how many ways to forget are tried beside the usual one, `short` how long the fits
+    """What treating does; `others` is how many ways to forget there are beside the usual one, `short` how long the fits
     are that only choose. A fit made while a way is chosen is not made again."""
     curve = settings.curve
     sizes, known = len(curve.around), 1 if others else 0

@@ -155,10 +155,8 @@ class Chooser:
             points = [short.empty(NOTHING, 0), short.empty(CAUSES, asked)]
             chosen = points[1]
         else:
-            if not shown:
-                say("control: nothing removed")
-            points = [short.empty(NOTHING, 0) if shown else short.nothing()]
             say("trying how many to remove")
+            points = [short.empty(NOTHING, 0) if shown else short.nothing()]
             points += short.causes(self._counts(asked), rule.good, settings.patience)
             chosen = rule.best(points, shown, self._error)
         one = chosen or points[-1]
@@ -201,9 +199,9 @@ class Chooser:
 
     def _best(self, asked: int | None) -> tuple[Method, dict[int, Fit]]:
         """The usual treatment, and its fits, if the model is clearly worth more with it than as it was, by a standard
-        error and with a middle size gone. If not, its steps may be too long, and the others are tried: one of them has
-        to be worth more by as much, or to be within the limits where the usual one is not. One that refuses is passed
-        over."""
+        error and with a middle size gone. If not, its steps may be too long or too short, and the others are tried: one
+        has to be worth more by as much, or to be within the limits where the usual one is not. One that refuses is
+        passed over."""
         counts = self._counts(asked)
         if not counts:
             return self.method, {}

@@ -3,9 +3,9 @@
 No single edit finds the causes in every model, and often what the model does not believe, once it has learned what
 is known, finds more than any. The failures an edit was not shown, and the right examples it did not hold,
 say how high a right label scores; the member that puts most of D above that has found the most
-(`amends.committee.excess`), and harm counts by how sure its members are that what scores as high is wrong. Where none
-puts any, or there are no right examples, an edit is weighed by how well it does on what it was not shown: the
-failures it repairs and the right examples it leaves alone count the same, so a shift of the output bias,
+(`amends.committee.excess`), and harm counts by how sure its members are that what scores as high is wrong. As far as
+that may be noise, or where there are no right examples, an edit is weighed by how well it does on what it was not
+shown: the failures it repairs and the right examples it leaves alone count the same, so a shift of the output bias,
 which fixes one side by breaking the other, gains nothing.
 
 Read `decide`: try, weigh, combine.

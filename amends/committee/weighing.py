@@ -29,9 +29,9 @@ def beyond_noise(trials: Iterable[Trial], settings: Weights = WEIGHTS) -> float:
 
 def _trust(t: Trial, settings: Weights) -> float:
     """None up to half of the standard errors asked for, all from as many on."""
-    if t.found <= 0:
-        return 0.0
-    return float(np.clip(2 * t.found / max(settings.errors * t.noise, 1e-300) - 1, 0, 1))
+    if not t.noise:
+        return float(t.found > 0)
+    return float(np.clip(2 * t.found / (settings.errors * t.noise) - 1, 0, 1))
 
 
 def _by_found(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
