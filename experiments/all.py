@@ -73,6 +73,12 @@ def asked(plan: Plan, item: str) -> tuple[str, ...]:
     return tuple(row for row in plan.methods if row in known or (row == "all" and item in RANKING))
 
 
+def parts(plan: Plan, row: str) -> Iterable[str]:
+    """What a row is stored as: itself, or one for each kind of failure."""
+    made = script(plan.item)
+    return made.parts(plan, row) if hasattr(made, "parts") else [row]
+
+
 def jobs(plan: Plan, items: tuple[str, ...]) -> list[Job]:
     """Those with rows that are not there yet."""
     made: dict[tuple[str, int, str], tuple[str, ...]] = {}
@@ -83,9 +89,9 @@ def jobs(plan: Plan, items: tuple[str, ...]) -> list[Job]:
     for item in items:
         here = replace(plan, item=item, methods=asked(plan, item))
         for seed in plan.seeds:
-            done = {row.method.split(": ")[0] for row in Rows(here.folder, seed).rows}
+            rows = Rows(here.folder, seed, plan.patience)
             for row in script(item).names(here):
-                if row not in done:
+                if rows.missing(parts(here, row)):
                     key = TOGETHER.get(item, item), seed, row
                     made[key] = (*made.get(key, ()), item)
     return sorted((Job(items, seed, row) for (_, seed, row), items in made.items()), key=lambda job: job.turn)
@@ -99,7 +105,7 @@ class Sent(Rows):
 
     def add(self, method: str, found: Found) -> None:
         made = [Row(self.seed, method, k, measure, float(value)) for k, measure, value in found]
-        self.rows += made
+        self.rows = [row for row in self.rows if row.method != method] + made
         self.pipe.send(("rows", self.item, self.seed, method, [(r.k, r.measure, r.value) for r in made]))
 
     def pictures(self, **arrays: np.ndarray) -> None:
@@ -115,7 +121,7 @@ def work(pipe: Connection, plan: Plan) -> None:
         try:
             for item in job.items:
                 here = replace(plan, item=item, methods=(job.row,))
-                rows = Sent(here.folder, job.seed)
+                rows = Sent(here.folder, job.seed, plan.patience)
                 rows.pipe, rows.item = pipe, item
                 one_seed(here, job.seed, rows)
             pipe.send(("done",))
@@ -160,16 +166,19 @@ class Office:
             return
         if kind == "rows":
             item, seed, method, found = said
-            rows = Rows(replace(self.plan, item=item).folder, seed)
+            rows = self.rows(item, seed)
             if rows.missing([method]):
                 rows.add(method, found)
         elif kind == "pictures":
             item, seed, arrays = said
-            Rows(replace(self.plan, item=item).folder, seed).pictures(**arrays)
+            self.rows(item, seed).pictures(**arrays)
         else:
             if kind == "broke":
                 self.lost(*said)
             self.give(pipe)
+
+    def rows(self, item: str, seed: int) -> Rows:
+        return Rows(replace(self.plan, item=item).folder, seed, self.plan.patience)
 
     def lost(self, job: Job | None, why: str) -> None:
         self.broken += 1

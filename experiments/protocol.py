@@ -140,21 +140,24 @@ def poisoned_inputs(start: Start) -> Damaged:
 
 
 def trained(data: Damaged, seed: int) -> tuple[nn.Module, Trace | None]:
-    """A network that learned it. Large ones are kept in a file, since they take minutes."""
+    """A network that learned it. Large ones are kept in a file, since they take minutes; their weights are rounded to
+    16 bits first, so that the file is half as large and says all there is."""
     about, device = data.start.about, data.start.device
     x, y = (torch.tensor(part, device=device) for part in data.train)
     torch.manual_seed(seed)
     net = about.make().to(device)
     kept = KEPT / f"{data.start.on}_{data.kind}_{data.start.seed}_{seed}.pt"
-    if about.large and kept.exists():
-        net.load_state_dict(torch.load(kept, map_location=device, weights_only=True))
-        return net.eval(), None
-    trace = about.fit(net, x, y)
-    if about.large:
+    if not about.large:
+        trace = about.fit(net, x, y)
+        return net.eval(), trace
+    if not kept.exists():
+        about.fit(net, x, y)
+        rounded = {k: v.half() if v.is_floating_point() else v for k, v in net.state_dict().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(net.state_dict(), kept.with_suffix(".part"))
+        torch.save(rounded, kept.with_suffix(".part"))
         kept.with_suffix(".part").replace(kept)
-    return net.eval(), trace
+    net.load_state_dict(torch.load(kept, map_location=device, weights_only=True))
+    return net.eval(), None
 
 
 def failed(data: Damaged, classes: tuple[int, ...] | None = None) -> Case:

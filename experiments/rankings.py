@@ -111,7 +111,7 @@ def kept(case: Case, name: str) -> tuple[np.ndarray, float] | None:
     if not case.about.large or not path.exists():
         return None
     with np.load(path) as stored:
-        return (stored["scores"], float(stored["seconds"])) if stored["mark"] == mark(case) else None
+        return (stored["scores"], float(stored["seconds"])) if np.isclose(stored["mark"], mark(case), 1e-9) else None
 
 
 def keep(case: Case, name: str, scores: np.ndarray, seconds: float) -> None:
@@ -133,7 +133,9 @@ def rank(case: Case, name: str, shown: Any) -> tuple[np.ndarray, float]:
                     batch_size=batch_size(case), progress=False,
                 )
             )  # fmt: skip
-        except (NotConverged, NonFinite, OutOfMemory, BadInput) as error:
+        except OutOfMemory as error:
+            raise GivenUp(str(error), seconds=0) from error  # another time there may be more of it
+        except (NotConverged, NonFinite, BadInput) as error:
             raise GivenUp(str(error)) from error
     return influence.scores, seconds
 
@@ -161,7 +163,7 @@ def patient(seconds: int | None) -> Iterator[None]:
         return
 
     def late(number: int, frame: Any) -> None:
-        raise GivenUp(f"more than {seconds} seconds")
+        raise GivenUp(f"more than {seconds} seconds", seconds)
 
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(seconds)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import math
 import os
 import sys
 import warnings
@@ -26,10 +27,15 @@ from experiments.sets import SETS, DataSet
 
 Found = Iterable[tuple[float, str, float]]  # k, a measure and its value
 COLUMNS = ("seed", "method", "k", "measure", "value")
+LATE = "given up"  # the measure of a row that was; its value is the seconds that were not enough
 
 
 class GivenUp(Exception):
-    """A row that takes too long, or cannot be made here."""
+    """A row that takes more than so many seconds, or that no number of seconds would make."""
+
+    def __init__(self, why: str, seconds: float = math.inf) -> None:
+        super().__init__(why)
+        self.seconds = seconds
 
 
 class Row(NamedTuple):
@@ -76,14 +82,16 @@ class Plan:
 
 
 class Rows:
-    """The rows of a seed, stored whole whenever a method is done. Methods that are there are not made again."""
+    """The rows of a seed, stored whole whenever a method is done. Methods that are there are not made again, unless
+    they were given up after fewer seconds than there are now."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.path, self.seed = folder / f"seed_{seed}.csv", seed
+    def __init__(self, folder: Path, seed: int, patience: float) -> None:
+        self.path, self.seed, self.patience = folder / f"seed_{seed}.csv", seed, patience
         self.rows = read(self.path) if self.path.exists() else []
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        done = {row.method for row in self.rows}
+        late = {row.method for row in self.rows if row.measure == LATE and row.value < self.patience}
+        done = {row.method for row in self.rows} - late
         return [name for name in names if name not in done]
 
     def fill(self, names: Iterable[str], make: Callable[[str], Found]) -> None:
@@ -93,11 +101,12 @@ class Rows:
                 found = make(name)
             except GivenUp as why:
                 print(f"seed {self.seed}: {name} is given up: {why}", file=sys.stderr, flush=True)
-                found = [(0, "given up", 1.0)]
+                found = [(0, LATE, why.seconds)]
             self.add(name, found)
 
     def add(self, method: str, found: Found) -> None:
-        self.rows += [Row(self.seed, method, k, measure, float(value)) for k, measure, value in found]
+        made = [Row(self.seed, method, k, measure, float(value)) for k, measure, value in found]
+        self.rows = [row for row in self.rows if row.method != method] + made
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -140,7 +149,7 @@ def reproduce(plan: Plan) -> list[Path]:
     if plan.item not in ITEMS:
         raise BadInput(f"no experiment {plan.item!r}; reproduce; {nearest(plan.item, ITEMS)}")
     for seed in plan.seeds:
-        one_seed(plan, seed, Rows(plan.folder, seed))
+        one_seed(plan, seed, Rows(plan.folder, seed, plan.patience))
     return drawn(plan)
 
 

@@ -42,11 +42,16 @@ def names(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((NOTHING, *chosen(plan.methods, (NOTHING, *EVERY), USUAL))))
 
 
+def parts(plan: Plan, name: str) -> list[str]:
+    """What a row is stored as."""
+    return [f"{name}: {kind}" for kind in searched(plan.on)]
+
+
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
     def row(name: str) -> Found:
         return judged(plan.case(seed, flipped_labels), *name.split(": "))
 
-    rows.fill([f"{name}: {kind}" for kind in searched(plan.on) for name in names(plan)], row)
+    rows.fill([part for name in names(plan) for part in parts(plan, name)], row)
 
 
 def judged(case: Case, name: str, kind: str) -> Found:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from experiments.protocol import flipped_labels, noisy_inputs, poisoned_inputs
 from experiments.rankings import chosen, rank
-from experiments.running import Found, Plan, Row, Rows, main, written
+from experiments.running import LATE, Found, Plan, Row, Rows, main, written
 
 KINDS = {"label noise": flipped_labels, "random input noise": noisy_inputs, "adversarial poisoning": poisoned_inputs}
 
@@ -50,7 +50,7 @@ def table(rows: list[Row], on: str) -> str:
     for row in rows:
         if row.measure == "seconds":
             seconds.setdefault(row.method, []).append(row.value)
-    late = {row.method for row in rows if row.measure == "given up"}
+    late = {row.method for row in rows if row.measure == LATE}
     mean = {name: sum(values) / len(values) for name, values in seconds.items()}
     names = list(dict.fromkeys(row.method.split(": ")[0] for row in rows))
     lines = ["| method | " + " | ".join(f"{kind}: seconds (times EWC) | paper, K80" for kind in KINDS) + " |",

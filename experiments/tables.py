@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.running import Row, written
+from experiments.running import LATE, Row, written
 
 Column = tuple[str, float | None]  # a measure, and the k it is taken at; None: whichever k there is
 
@@ -18,7 +18,7 @@ def table(rows: list[Row], columns: dict[str, Column], skip: tuple[str, ...] = (
     lines = [f"| method | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for name in names:
         own = [row for row in rows if row.method == name]
-        tried, late = len({row.seed for row in own}), sum(row.measure == "given up" for row in own)
+        tried, late = len({row.seed for row in own}), sum(row.measure == LATE for row in own)
         note = f" (given up in {late} of {tried})" if late else "" if tried == seeds else f" ({tried} of {seeds} seeds)"
         cells = [cell(values(own, measure, k)) for measure, k in columns.values()]
         lines.append(f"| {name}{note} | {' | '.join(cells)} |")

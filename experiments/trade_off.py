@@ -12,6 +12,7 @@ average of networks that learned D in parts, stands beside it. Rows of the table
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,14 +30,15 @@ from amends.methods.library.newton import SIZES
 from experiments import sisa
 from experiments.protocol import NOTHING, Case, batch_size, fine_tuned, flipped_labels
 from experiments.rankings import chosen, first, of_a_part, patient
-from experiments.running import Found, GivenUp, Plan, Row, Rows, main
+from experiments.running import LATE, Found, GivenUp, Plan, Row, Rows, main
 from experiments.shared import Remembered, Steps
 from experiments.tables import Column
 from experiments.tables import saved as table
 
 CAUSES, SHARE = "ewc", 0.15
 GAMMAS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.1)
-FEW = (1e-5, 1e-4, 0.01)  # of a large network, for the time it takes
+FEW = (1e-5, 0.01, 0.05)  # of a large network, for the time it takes
+STEPS = (1e-6, 1e-5, 1e-4, 0.001, 0.003, 0.01, 0.05)  # of its Newton steps, which share one direction
 TUNED, SISA = "fine-tuned on D∖C", f"SISA, {sisa.SHARDS} shards"
 REFERENCES = {TUNED: "*", NOTHING: "x", SISA: "P"}
 
@@ -98,7 +100,7 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
         case = plan.case(seed, flipped_labels)
         causes = first(case, CAUSES, SHARE)
         if name in WAYS:
-            return over_gamma(case, causes, WAYS[name])
+            return over_gamma(case, causes, WAYS[name], gammas(plan, name))
         model = (
             sisa.without(case, causes) if name == SISA else fine_tuned(case, causes if name == TUNED else causes[:0])
         )
@@ -107,16 +109,22 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
     rows.fill(names(plan), row)
 
 
-def over_gamma(case: Case, causes: np.ndarray, way: Way) -> Found:
+def gammas(plan: Plan, name: str) -> tuple[float, ...]:
+    if not plan.about.large:
+        return GAMMAS
+    return STEPS if name in ("Newton removal, plain", "Newton removal, guarded") else FEW
+
+
+def over_gamma(case: Case, causes: np.ndarray, way: Way, values: tuple[float, ...]) -> Found:
     """Until it is given up."""
     made: list[tuple[float, str, float]] = []
-    for gamma in FEW if case.about.large else GAMMAS:
+    for gamma in values:
         try:
             with patient(case.patience):
                 made += deleted(case, causes, way, gamma)
         except GivenUp as why:
             print(f"γ = {gamma:g} is given up: {why}", file=sys.stderr, flush=True)
-            return [*made, (gamma, "given up", 1.0)]
+            return [*made, (gamma, LATE, why.seconds)]
     return made
 
 
@@ -128,7 +136,7 @@ def deleted(case: Case, causes: np.ndarray, way: Way, gamma: float) -> Found:
             method=way.make(case, gamma), batch_size=batch_size(case), progress=False,
         )  # fmt: skip
     except (NonFinite, NotConverged):
-        return [(gamma, "given up", 1.0)]
+        return [(gamma, LATE, math.inf)]
     return [(gamma, measure, value) for measure, value in case.accuracies(model).items()]
 
 

@@ -65,4 +65,4 @@ def test_a_row_that_came_twice_is_stored_once(tmp_path):
     pipe.recv = lambda: ("rows", "causes", 0, "nothing removed", [(0, "holdout", 0.5)])
     office.hear(pipe)
     office.hear(pipe)
-    assert len(Rows(tmp_path / "causes" / "digits", 0).rows) == 1
+    assert len(Rows(tmp_path / "causes" / "digits", 0, 120).rows) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,12 +14,12 @@ from torch.testing import assert_close
 from amends import methods
 from amends.algorithm.treat import treat
 from amends.curvature import GGN, Diagonal
-from amends.errors import BadInput
+from amends.errors import BadInput, NonFinite, OutOfMemory
 from amends.remember import Laplace
 from benchmarks.resnet import ResNet
 from experiments import protocol, rankings, sets, trade_off
-from experiments.all import jobs
-from experiments.running import Plan
+from experiments.all import jobs, parts
+from experiments.running import Plan, Rows, read, reproduce
 
 
 def in_three_colours(folder, seed):
@@ -65,6 +67,56 @@ def test_a_ranking_is_kept_for_the_network_it_is_of(start, monkeypatch):
     with torch.no_grad():
         next(other.net.parameters()).add_(1)
     assert not rankings.ranked(other, "grad_dot")[0].any()
+
+
+def test_the_network_in_the_file_is_the_one_that_was_searched(start):
+    """Also the first time, when it was just trained: otherwise no ranking of it would be known again."""
+    case = flipped(start)
+    (path,) = protocol.KEPT.glob("*.pt")
+    stored = torch.load(path, weights_only=True)
+    for name, value in case.net.state_dict().items():
+        assert torch.equal(stored[name].to(value.dtype), value), name
+        assert stored[name].dtype in (torch.float16, torch.int64)
+    assert rankings.mark(flipped(start)) == rankings.mark(case)
+
+
+@pytest.mark.parametrize(("why", "stored", "again"), [
+    (lambda: time.sleep(3), 1, {1: False, 2: True}),
+    (lambda: fail(OutOfMemory("a busy device; identify; wait")), 0, {1: True}),
+    (lambda: fail(NonFinite("NaN in the weights; identify; take another method")), math.inf, {10**9: False}),
+])  # fmt: skip
+def test_a_row_that_was_given_up_is_made_where_more_seconds_may_do(start, tmp_path, monkeypatch, why, stored, again):
+    plan = Plan("annotation-noise", "cifar10", out=tmp_path / "out", methods=("random",), device="cpu", patience=1)
+    with monkeypatch.context() as broken:
+        broken.setattr(rankings, "identify", lambda *given, **more: why())
+        reproduce(plan)
+
+    def rows():
+        made = read(plan.folder / "seed_0.csv")
+        return {row.measure: row.value for row in made if row.method == "random"}
+
+    assert rows() == {"given up": stored}
+    for patience, tried in again.items():
+        protocol.case_of.cache_clear()
+        asked = replace(plan, patience=patience)
+        assert len(jobs(asked, ("annotation-noise",))) == tried
+        reproduce(asked)
+        assert ("average precision" in rows()) == tried
+        assert ("given up" in rows()) != tried
+
+
+def fail(error):
+    raise error
+
+
+def test_a_row_of_two_kinds_is_there_once_both_are(tmp_path):
+    plan = Plan("specificity", "digits", out=tmp_path, methods=("random",))
+    kinds = parts(plan, "random")
+    rows = Rows(plan.folder, 0, plan.patience)
+    for kind in (*kinds, *parts(plan, "nothing removed")):
+        assert "random" in {job.row for job in jobs(plan, ("specificity",))} or kind not in kinds
+        rows.add(kind, [(0, "this kind", 0.5)])
+    assert not jobs(plan, ("specificity",))
 
 
 def test_the_same_fit_is_made_once(start, monkeypatch):
