@@ -114,8 +114,8 @@ def by(method: Any) -> Callable[[World], np.ndarray]:
 
 
 ROWS: dict[str, Callable[[World], np.ndarray]] = {
-    "self-influence, EK-FAC": by(SelfInfluence()),
     "loss": by(methods.loss()),
+    "self-influence, EK-FAC": by(SelfInfluence()),
     "default": by(methods.default()),
     "grad_dot": by(methods.grad_dot()),
     "random": by(methods.random(0)),
