@@ -78,6 +78,7 @@ def newton(case: Case, gamma: float, sizes: tuple[float, ...] = (1.0,)) -> Any:
     return method._replace(remember=factors, editor=Steps("Newton step", step, case.known))
 
 
+FRONTS = {"EWC-deletion": "#d62728", "Newton removal": "#1f77b4"}
 WHOLE_OR_NOTHING = (1e-9, 1.0)  # of a Newton step: all of it where the guard allows it, and none where it does not
 
 
@@ -140,22 +141,37 @@ def deleted(case: Case, causes: np.ndarray, way: Way, gamma: float) -> Found:
     return [(gamma, measure, value) for measure, value in case.accuracies(model).items()]
 
 
+def front(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Those that no other one beats in both, from what fixes least to what fixes most."""
+    best: list[tuple[float, float]] = []
+    for fixed, kept in sorted(points, reverse=True):
+        if not best or kept > best[-1][1]:
+            best.append((fixed, kept))
+    return best[::-1]
+
+
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     from experiments.figures import axes_of, labelled, legend, over_seeds, saved
 
     figure, axes = axes_of(11, 5.2, 2)
     for ax, paper in zip(axes, (False, True), strict=True):
+        points: dict[str, list[tuple[float, float]]] = {}
         for name, way in WAYS.items():
             gammas, kept, _ = over_seeds(rows, name, "remaining")
             _, fixed, _ = over_seeds(rows, name, "holdout")
             inside = (gammas >= 0.01) & (gammas <= 0.05) if paper else gammas > 0
+            points.setdefault(name.split(",")[0], []).extend(zip(fixed[inside], kept[inside], strict=True))
             filled = "none" if way.hollow else way.colour
             ax.plot(fixed[inside], kept[inside], way.marker, color=way.colour, markerfacecolor=filled, label=name,
                     linestyle="-" if way.hollow else "none", linewidth=0.8)  # fmt: skip
         for name, marker in REFERENCES.items():
             _, kept, _ = over_seeds(rows, name, "remaining")
             _, fixed, _ = over_seeds(rows, name, "holdout")
-            ax.plot(fixed, kept, marker, color="#000000", markersize=9, linestyle="none", label=name)
+            if len(kept):
+                ax.plot(fixed, kept, marker, color="#000000", markersize=9, linestyle="none", label=name)
+        for name, colour in FRONTS.items():
+            best = np.array(front(points[name])).reshape(-1, 2)
+            ax.step(*best.T, color=colour, linewidth=4, alpha=0.25, zorder=0, label=f"front of {name}")
         title = "γ from .01 to .05, as in the paper" if paper else "all γ"
         labelled(ax, title, "accuracy on failures never shown", "accuracy on what worked")
     legend(figure, axes[0])

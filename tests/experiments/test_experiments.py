@@ -128,3 +128,11 @@ def test_a_method_has_one_colour_of_its_own():
     assert len({*colours, OTHERS}) == len(USUAL) + 1
     assert set(STYLE) <= set(EVERY)
     assert set(SETS) == {"mnist", "cifar10", "digits"}
+
+
+def test_the_front_is_what_nothing_beats_in_both():
+    from experiments.trade_off import front
+
+    points = [(0.1, 0.9), (0.5, 0.8), (0.5, 0.7), (0.3, 0.8), (0.2, 0.95), (0.6, 0.1)]
+    assert front(points) == [(0.2, 0.95), (0.5, 0.8), (0.6, 0.1)]
+    assert front([]) == []
