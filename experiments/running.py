@@ -27,7 +27,7 @@ from experiments.sets import SETS, DataSet
 
 Found = Iterable[tuple[float, str, float]]  # k, a measure and its value
 COLUMNS = ("seed", "method", "k", "measure", "value")
-LATE = "given up"  # the measure of a row that was; its value is the seconds that were not enough
+LATE = "given up"  # the measure of a row that was; its value is the seconds that were not enough, 0 if it goes on
 
 
 class GivenUp(Exception):

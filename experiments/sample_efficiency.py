@@ -3,8 +3,8 @@
     python -m experiments.sample_efficiency --data DIR --seeds 0 1 2 3 4
 
 Labels are flipped as in `annotation_noise.py`. Every example with a positive score is removed, as in the paper, which
-is mostly about half of the training set; precision and recall are those of the wrong labels among them. Random removes
-half.
+is mostly about half of the training set; precision and recall are those of the wrong labels among them, average
+precision is that of the ranking. Random removes half.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from amends.evaluation.rankings import average_precision
 from experiments.protocol import REFERENCE, Case, after, flipped_labels
 from experiments.rankings import chosen, rank, ranked
 from experiments.running import Found, Plan, Row, Rows, main
@@ -45,7 +46,8 @@ def with_a_share(case: Case, name: str, share: float) -> Found:
     scores, _ = rank(case, name, (x[:some], y[:some])) if share < 1 else ranked(case, name)
     harmful = scores > np.median(scores) if name == "random" else scores > 0
     made = [(share, "removed", harmful.sum()), (share, "precision", case.wrong[harmful].mean() if harmful.any() else 0),
-            (share, "recall", harmful[case.wrong].mean())]  # fmt: skip
+            (share, "recall", harmful[case.wrong].mean()),
+            (share, "average precision", average_precision(scores, case.wrong))]  # fmt: skip
     if 0 < harmful.sum() < len(harmful):
         made += [(share, measure, value) for _, measure, value in after(case, np.flatnonzero(harmful))]
     return made
@@ -64,7 +66,8 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
             ax, title, "share of the query failures", "accuracy" if measure in ("holdout", "remaining") else measure
         )
     legend(figure, *axes)
-    shown = ("removed", *titles)
+    also = ("average precision",) if any(row.measure == "average precision" for row in rows) else ()
+    shown = ("removed", *also, *titles)
     columns: dict[str, Column] = {f"{m}, {share:.0%}": (m, share) for m in shown for share in SHARES[::2]}
     return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
 

@@ -18,8 +18,10 @@ def table(rows: list[Row], columns: dict[str, Column], skip: tuple[str, ...] = (
     lines = [f"| method | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for name in names:
         own = [row for row in rows if row.method == name]
-        tried, late = len({row.seed for row in own}), sum(row.measure == LATE for row in own)
+        tried, late = len({row.seed for row in own}), sum(row.measure == LATE and row.value > 0 for row in own)
         note = f" (given up in {late} of {tried})" if late else "" if tried == seeds else f" ({tried} of {seeds} seeds)"
+        if any(row.measure == LATE and row.value == 0 for row in own):
+            note = " (not finished)"
         cells = [cell(values(own, measure, k)) for measure, k in columns.values()]
         lines.append(f"| {name}{note} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -101,7 +101,7 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
         case = plan.case(seed, flipped_labels)
         causes = first(case, CAUSES, SHARE)
         if name in WAYS:
-            return over_gamma(case, causes, WAYS[name], gammas(plan, name))
+            return over_gamma(case, causes, name, gammas(plan, name), rows)
         model = (
             sisa.without(case, causes) if name == SISA else fine_tuned(case, causes if name == TUNED else causes[:0])
         )
@@ -116,16 +116,20 @@ def gammas(plan: Plan, name: str) -> tuple[float, ...]:
     return STEPS if name in ("Newton removal, plain", "Newton removal, guarded") else FEW
 
 
-def over_gamma(case: Case, causes: np.ndarray, way: Way, values: tuple[float, ...]) -> Found:
-    """Until it is given up."""
-    made: list[tuple[float, str, float]] = []
-    for gamma in values:
+def over_gamma(case: Case, causes: np.ndarray, name: str, values: tuple[float, ...], rows: Rows) -> Found:
+    """Until it is given up. Each is stored as it is made: the next run goes on from there."""
+    there = [row for row in rows.rows if row.method == name and (row.measure != LATE or row.value == math.inf)]
+    made = [(row.k, row.measure, row.value) for row in there]
+    todo = [gamma for gamma in values if gamma not in {row.k for row in there}]
+    for gamma in todo:
         try:
             with patient(case.patience):
-                made += deleted(case, causes, way, gamma)
+                made += deleted(case, causes, WAYS[name], gamma)
         except GivenUp as why:
             print(f"γ = {gamma:g} is given up: {why}", file=sys.stderr, flush=True)
             return [*made, (gamma, LATE, why.seconds)]
+        if gamma != todo[-1]:
+            rows.add(name, [*made, (todo[-1], LATE, 0)])
     return made
 
 

@@ -61,6 +61,7 @@ def test_fewer_failures_to_search_with(reproduced, capsys):
     found = {share: precision[share] * removed[share] / recall[share] for share in removed}
     wrong = next(iter(rows["every damaged one removed", "holdout"]))
     assert all(total == pytest.approx(wrong, rel=1e-3) for total in found.values())
+    assert rows["linear, kronecker", "average precision"][1] > 2 * wrong / 500
     assert drawn(figures) == {"figure.png", "table.md"}
 
 

@@ -163,3 +163,26 @@ def test_each_experiment_takes_the_rows_it_has(tmp_path):
     assert len(rows["forget-and-learn"]) == 4
     with pytest.raises(BadInput, match=r"no row 'ewcc'; --methods; .*ewc"):
         jobs(replace(plan, methods=("ewcc",)), ("annotation-noise",))
+
+
+def test_a_deletion_goes_on_from_the_step_sizes_it_has(start, tmp_path, monkeypatch):
+    """Stopped by time in its second γ, it makes the second and third, not the first again."""
+    plan = Plan("trade-off", "cifar10", out=tmp_path / "out", methods=("EWC-deletion, searched",), device="cpu")
+    made, stopped = [], {trade_off.FEW[1]}
+
+    def deleted(case, causes, way, gamma):
+        made.append(gamma)
+        if gamma in stopped:
+            raise KeyboardInterrupt
+        return [(gamma, "holdout", 0.5)]
+
+    monkeypatch.setattr(trade_off, "deleted", deleted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(plan)
+    assert jobs(plan, ("trade-off",))
+    stopped.clear()
+    reproduce(plan)
+    assert made == [*trade_off.FEW[:2], *trade_off.FEW[1:]]
+    rows = read(plan.folder / "seed_0.csv")
+    assert [(row.k, row.measure) for row in rows] == [(gamma, "holdout") for gamma in trade_off.FEW]
+    assert not jobs(plan, ("trade-off",))
