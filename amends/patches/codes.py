@@ -15,6 +15,7 @@ from torch import Tensor
 RAW, ZLIB, LZMA, ZEROS, COUNTED = range(5)  # the first byte of a packed array
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "lp": 0, "pb": 0}]  # what stands before a byte says nothing
 SLOW = 2**20  # bytes from which lzma takes too long for what it saves
+NOISE = 0.95  # of its length: of what zlib leaves as long as that lzma makes no less
 LONG = 2**15  # and from which counting does
 ROW = 1024  # bytes that are counted together
 
@@ -28,7 +29,7 @@ def packed(data: bytes) -> bytes:
     if not any(data):
         return bytes([ZEROS])
     forms = [(RAW, data), (ZLIB, zlib.compress(data, 6))]
-    if len(data) < SLOW:
+    if len(data) < LONG or len(data) < SLOW and len(forms[-1][1]) < NOISE * len(data):
         forms.append((LZMA, lzma.compress(data, lzma.FORMAT_RAW, filters=FILTERS)))
     if len(data) < LONG and len(set(data)) < 128:
         forms.append((COUNTED, _counted(data)))

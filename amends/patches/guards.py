@@ -33,6 +33,11 @@ class Cost:
     def small(self) -> bool:
         return self.loss + self.error <= LOSS and self.changed <= CHANGED
 
+    @property
+    def large(self) -> bool:
+        """Whether more examples would hardly make it small."""
+        return self.loss - self.error > LOSS
+
 
 @dataclass(frozen=True, eq=False)
 class Guards:
@@ -61,12 +66,12 @@ class Guards:
         return [margins(data, self.repaired) for _, data in self._sets]
 
     def cost(self, fitted: Sequence[Params]) -> Cost:
-        """Of each half by the weights that were fitted to the other."""
+        """Of each half by the weights that were fitted to the other; of one half where one was fitted."""
         loss = changed = variance = 0.0
         for (weight, data), was in zip(self._sets, self._known, strict=True):
-            now = np.empty_like(was)
-            for unseen, theta in zip(reversed(HALVES), fitted, strict=True):
-                now[unseen] = margins(data[unseen], theta)
+            unseen = [(at, theta) for at, theta in zip(reversed(HALVES), fitted, strict=False) if len(was[at])]
+            now = np.concatenate([was[:0], *(margins(data[at], theta) for at, theta in unseen)])
+            was = np.concatenate([was[:0], *(was[at] for at, _ in unseen)])
             for sign in (1.0, -1.0):  # right ones that are lost, then wrong ones that are won
                 those = sign * was > 0
                 turned, error = crossings(sign * was[those], sign * (now - was)[those])

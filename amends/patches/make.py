@@ -42,16 +42,15 @@ class Repaired:
 
     def patch(self, exact: bool = False, progress: Progress | None = None) -> Patch:
         """As small as it can be while the verdict stands; with `exact`, to the repaired weights to the bit."""
-        whole = exact_patch(self.network, self.after, self.metrics, self.about)
-        if exact:
-            return whole
+        if exact or self.metrics["verdict"] == NOT:
+            return self._exact
         small = self._small(progress or Progress())
-        if small is None or small.size >= whole.size:
-            return _told(whole, "no smaller form answers like the repaired weights")
+        if small is None or self._as_long(small):
+            return _told(self._exact, "no smaller form answers like the repaired weights")
         judged = self.judge(self.weights_of(small))
         if judged["verdict"] != self.metrics["verdict"]:
             why = judged.get("why", "it fixes less")
-            return _told(whole, f"in a smaller form it would be {judged['verdict']}, since {why}")
+            return _told(self._exact, f"in a smaller form it would be {judged['verdict']}, since {why}")
         return replace(small, bases=(replace(small.bases[0], judged=judged), *small.bases[1:]))
 
     def beside(self, patch: Patch, other: Patch) -> tuple[Patch, dict[str, Any]]:
@@ -65,6 +64,16 @@ class Repaired:
         judged = replace(self, given=given).judge(end)
         told = {"name": other.about.get("name", ""), "holds": judged["verdict"] == self.metrics["verdict"], **judged}
         return (with_base(patch, before, after, judged) if told["holds"] else patch), told
+
+    @cached_property
+    def _exact(self) -> Patch:
+        return exact_patch(self.network, self.after, self.metrics, self.about)
+
+    def _as_long(self, small: Patch) -> bool:
+        """As the exact form, which takes more than a byte for each weight that moved and so need not be made to see
+        that one of fewer bytes is shorter."""
+        moved = sum(int((v != self.after[k].to(v)).sum()) for k, v in self.network.params.items())
+        return small.size >= moved and small.size >= self._exact.size
 
     @property
     def network(self) -> Network:

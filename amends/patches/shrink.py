@@ -35,16 +35,16 @@ def candidates(before: Tensor, after: Tensor) -> list[Candidate]:
     found = [Candidate(None, 0.0, float(delta.square().sum()))]
     for move in (*_grids(delta), *_low_ranks(delta, before.element_size())):
         size = NAMED + sum(entropy(part) for part in _whole(move))
-        found.append(Candidate(move, size, float((_near(move, delta) - delta).square().sum())))
+        found.append(Candidate(move, size, float((led(move, delta) - delta).square().sum())))
     return found
 
 
-def _near(move: Move, like: Tensor) -> Tensor:
-    """Where a move leads to, on the device of the tensor."""
+def led(move: Move, like: Tensor) -> Tensor:
+    """How far a move leads, on the device of a tensor of its shape in float64: `delta` to the bit."""
     if isinstance(move, Grid):
         return (torch.from_numpy(move.steps).to(like) * 2.0**move.exponent).reshape(like.shape)
     left, right = (torch.from_numpy(np.ascontiguousarray(side)).to(like) for side in (move.left, move.right))
-    return (left * torch.tensor(move.exponents).to(like).exp2() @ right).reshape(like.shape)
+    return (left * torch.from_numpy(np.ldexp(1.0, move.exponents)).to(like) @ right).reshape(like.shape)
 
 
 def hull(found: list[Candidate]) -> list[Candidate]:

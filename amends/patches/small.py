@@ -15,7 +15,7 @@ from amends.patches.guards import HALVES, Cost, Guards
 from amends.patches.moves import Move
 from amends.patches.names import tensors, tied
 from amends.patches.refit import Teacher, refitted
-from amends.patches.shrink import Candidate, candidates, cheapest, hull
+from amends.patches.shrink import Candidate, candidates, cheapest, hull, led
 from amends.progress import Part, Progress
 
 Level: TypeAlias = dict[str, Move | None]
@@ -35,21 +35,29 @@ class Small:
     seed: int = 0
 
     def __call__(self, progress: Progress) -> Level | None:
-        """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds. The
-        shortest that holds where it is fitted to the answers, fitted to all there is. Where none does, the shortest of
-        the nearest: of many numbers, those come closer than fitting in so few steps."""
+        """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds. First
+        the shortest that holds with the nearest numbers, which takes no fit; then the shortest below it that holds
+        where it is fitted to the answers, fitted to all there is."""
         progress.say("looking for ways to make it small")
         levels = self.levels()
-        tries = len(HALVES) * len(levels).bit_length()
+        near = _shortest(levels, lambda level: self.guards.cost([self.after(level)] * len(HALVES)))
+        below = levels if near is None else levels[:near]
+        tries = len(HALVES) * len(below).bit_length()
         progress.plan([Part(TRYING, "fit", tries, 1.0), Part(CHOSEN, "fit", 1, 1.0)], {})
-        found = _shortest(levels, lambda level: self.cost(level, progress))
+        found = _shortest(below, lambda level: self.cost(level, progress))
         if found is not None:
-            return self.fitted(found, progress)
-        return _shortest(levels, lambda level: self.guards.cost([self.after(level)] * len(HALVES)))
+            return self.fitted(levels[found], progress)
+        return None if near is None else levels[near]
 
     def cost(self, level: Mapping[str, Move | None], progress: Progress) -> Cost:
-        fits = [refitted(self.start, level, teacher, progress.counter(TRYING)) for teacher in self._teachers]
-        return self.guards.cost([self.after(moves) for moves in fits])
+        """Of fits to one half and the other; of one alone where that is enough to see that it is large."""
+        fits: list[Params] = []
+        for teacher in self._teachers:
+            fits.append(self.after(refitted(self.start, level, teacher, progress.counter(TRYING))))
+            cost = self.guards.cost(fits)
+            if cost.large:
+                break
+        return cost
 
     def fitted(self, level: Mapping[str, Move | None], progress: Progress) -> Level:
         """To all there is."""
@@ -94,19 +102,18 @@ class Small:
         theta = dict(self.start)
         for name, move in moves.items():
             if move is not None:
-                like = self.start[name]
-                far = torch.from_numpy(move.delta()).to(like.device).reshape(like.shape)
-                theta[name] = (like.double() + far).to(like)
+                like = self.start[name].double()
+                theta[name] = (like + led(move, like)).to(self.start[name])
         return theta
 
 
-def _shortest(levels: list[Level], cost: Callable[[Level], Cost]) -> Level | None:
-    """The first that is small enough, by halving: longer ones are too."""
+def _shortest(levels: list[Level], cost: Callable[[Level], Cost]) -> int | None:
+    """The first whose cost is small, by halving: those of longer ones are too."""
     low, high, found = 0, len(levels) - 1, None
     while low <= high:
         middle = (low + high) // 2
         if cost(levels[middle]).small:
-            found, high = levels[middle], middle - 1
+            found, high = middle, middle - 1
         else:
             low = middle + 1
     return found
