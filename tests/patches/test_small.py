@@ -14,7 +14,7 @@ import amends
 from amends.algorithm.objective import Objective
 from amends.evaluation.predictions import right
 from amends.patches import guards as guarding
-from amends.patches import refit
+from amends.patches import make, refit
 from amends.patches.guards import Guards, crossings, margins
 from amends.patches.make import Repaired
 from amends.patches.moves import forward
@@ -49,7 +49,10 @@ def result():
 
 @pytest.fixture(scope="module")
 def small(result):
-    return result.patch()
+    """Made without the exact form: that of fewer bytes than weights moved is shorter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(make, "exact_patch", None)
+        return result.patch()
 
 
 def of(result, **other) -> Repaired:
