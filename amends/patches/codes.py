@@ -29,7 +29,7 @@ def packed(data: bytes) -> bytes:
     if not any(data):
         return bytes([ZEROS])
     forms = [(RAW, data), (ZLIB, zlib.compress(data, 6))]
-    if len(data) < LONG or len(data) < SLOW and len(forms[-1][1]) < NOISE * len(data):
+    if len(data) < LONG or (len(data) < SLOW and len(forms[-1][1]) < NOISE * len(data)):
         forms.append((LZMA, lzma.compress(data, lzma.FORMAT_RAW, filters=FILTERS)))
     if len(data) < LONG and len(set(data)) < 128:
         forms.append((COUNTED, _counted(data)))

@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
+from amends.algorithm.curve import CAUSES, LEARNED
+from amends.algorithm.objective import Objective
 from amends.algorithm.split import Split
 from amends.algorithm.verdict import NOT
 from amends.errors import BadInput
@@ -98,7 +100,10 @@ class Repaired:
     def shorter(self) -> Small:
         """The short forms there are, and what each of them costs by what guarded the repair."""
         split, given = self.split, dict(self.given)
-        guards = Guards(given["failures"][split.query], split.guarding(given), split.sets(given).share, self.after)
+        share = split.sets(given).share
+        guards = Guards(
+            given["failures"][split.query], split.guarding(given), share, self.after, not_by_heart(self.metrics, share)
+        )
         return Small(self.network.params, guards, given["train"], self.metrics.get("seed", 0))
 
     def _small(self, progress: Progress) -> Patch | None:
@@ -118,6 +123,19 @@ def exact_patch(network: Network, after: Params, metrics: Mapping[str, Any], abo
     names, before = by_name_in_files(network.module), tensors(network.module)
     made = between(_cpu(before), _cpu({**before, **{names[k]: v for k, v in after.items()}}))
     return replace(made, bases=(replace(made.bases[0], judged=judged_by_run(metrics)),), about=about)
+
+
+def not_by_heart(metrics: Mapping[str, Any], share: float) -> float:
+    """Of what a repair gained on what guards it, the part that it had gained before it learned from that as well: the
+    rest may be known by heart, and nobody else would miss it. All of it where nothing of it was learned."""
+    worth, gains = Objective(share).worth, {}
+    for row in metrics.get("curve", ()):
+        if row["removed"] == metrics["removed"]:
+            guard = row.get("guard")
+            gains[row["by"]] = worth(row["query"], guard) - worth(0.0, None if guard is None else 1.0)
+    if not metrics.get("learned") or not gains.keys() >= {CAUSES, LEARNED} or gains[LEARNED] <= 0:
+        return 1.0
+    return min(max(gains[CAUSES] / gains[LEARNED], 0.0), 1.0)
 
 
 def judged_by_run(metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,11 +53,9 @@ class Small:
         """Of fits to one half and the other; of one alone where that is enough to see that it is large."""
         fits: list[Params] = []
         for teacher in self._teachers:
-            fits.append(self.after(refitted(self.start, level, teacher, progress.counter(TRYING))))
-            cost = self.guards.cost(fits)
-            if cost.large:
-                break
-        return cost
+            if not fits or not self.guards.cost(fits).large:
+                fits.append(self.after(refitted(self.start, level, teacher, progress.counter(TRYING))))
+        return self.guards.cost(fits)
 
     def fitted(self, level: Mapping[str, Move | None], progress: Progress) -> Level:
         """To all there is."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
+from torch import nn
 
+import amends
 from amends.patches import refit
 
 
@@ -12,3 +16,28 @@ def few_steps():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refit, "STEPS", 150)
         yield
+
+
+@pytest.fixture(scope="session")
+def result():
+    from sklearn.datasets import load_digits
+
+    found, true = load_digits(return_X_y=True)
+    x, y = torch.tensor(found / 16).float(), torch.tensor(true)
+    given, wrong = amends.data.flip_labels(y[:700].numpy(), {(1, 7): 0.6, (9, 4): 0.6}, seed=0)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(40):
+        for batch in torch.randperm(700).split(64):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(x[batch]), torch.tensor(given)[batch]).backward()
+            optimiser.step()
+    with torch.no_grad():
+        ok = model(x[700:]).argmax(1) == y[700:]
+    failures, remaining = ((x[700:][at], y[700:][at]) for at in (~ok, ok))
+    return amends.repair(
+        model, (x[:700], torch.tensor(given)), failures, remaining, remove=np.flatnonzero(wrong), learn=False,
+        identify_with=wrong.astype(float), treat_with=amends.methods.fine_tune(epochs=4), budget="quick",
+        progress=False,
+    )  # fmt: skip
