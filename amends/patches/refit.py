@@ -96,16 +96,14 @@ class _Free:
         self.moving = None if isinstance(move, LowRank) else self.numbers[0].detach() != 0
 
     def becomes_whole(self) -> None:
-        """In steps as coarse as they were at the start, counted from the sizes the numbers have now."""
-        for p, levels in zip(self.numbers, self._levels, strict=True):
-            most = p.detach().abs().amax(0) if isinstance(self.was, LowRank) else p.detach().abs().max()
-            self.steps.append(torch.exp2(torch.ceil(torch.log2(most.clamp_min(1e-30) / levels))))
-
-    @property
-    def _levels(self) -> list[int]:
-        move = self.was
-        parts = [move.left, move.right] if isinstance(move, LowRank) else [move.steps]
-        return [max(1, int(np.abs(part).max(initial=0))) for part in parts]
+        """Of a low rank in steps as coarse as they were at the start, counted from the sizes the numbers have now. Of a
+        grid in steps twice as coarse as they were: fitted, these say as much."""
+        if isinstance(self.was, Grid):
+            self.steps = [self.numbers[0].new_tensor(2.0 ** (self.was.exponent + 1))]
+            return
+        for p, part in zip(self.numbers, (self.was.left, self.was.right), strict=True):
+            levels = max(1, int(np.abs(part).max(initial=0)))
+            self.steps.append(torch.exp2(torch.ceil(torch.log2(p.detach().abs().amax(0).clamp_min(1e-30) / levels))))
 
     def _whole(self) -> list[Tensor]:
         return [torch.round(p / step).clamp(-127, 127) for p, step in zip(self.numbers, self.steps, strict=True)]
