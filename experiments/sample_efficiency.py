@@ -62,6 +62,7 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     for ax, (measure, title) in zip(axes, titles.items(), strict=True):
         curves(ax, rows, measure, marker="o")
         level(ax, rows, REFERENCE, measure, "semi-oracle: every wrong label removed")
+        ax.set_ylim(0, 0.3 if measure == "precision" else 1.05)
         labelled(
             ax, title, "share of the query failures", "accuracy" if measure in ("holdout", "remaining") else measure
         )

@@ -85,7 +85,7 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     from experiments.figures import axes_of, labelled, legend, saved, style
 
     made = dict.fromkeys(r.method.split(": ")[0] for r in rows)
-    shown = [name for name in (*USUAL, *made) if name in made][:4]
+    shown = [name for name in dict.fromkeys((*USUAL, *made)) if name in made][:5]
     figure, axes = axes_of(4.2 * len(shown), 4.2, len(shown))
     for ax, name in zip(axes, shown, strict=True):
         for i, (judge, colour) in enumerate(JUDGES.items()):
