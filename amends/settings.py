@@ -64,6 +64,7 @@ class Teaching(Training):
     """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
 
     rate: float = 4e-3
+    rates: tuple[float, ...] = (1e-3, 2.5e-4)  # in turn, where right examples are then believed less than before
     epochs: float = 3.0
     weight: float = 4.0  # of a known label; an example of D has 1. With fewer than `epochs` passes it is as much larger
 
@@ -73,6 +74,7 @@ class RightScores:
     """How high right labels score: of each class, leaning on all of them where a class has few."""
 
     lean: float = 50.0  # right labels of all classes that stand beside those of one
+    taught: float = 1.2  # a right label of D is above a score so much oftener than one that was taught, heavier than D
     errors: float = 1.0  # standard errors from which one mean may be above another; from twice as many it is
 
 
@@ -160,7 +162,7 @@ class Settings:
     def for_large(self) -> Settings:
         edits = self.identifying.edits
         edits = replace(edits, steps=edits.steps // 2, steps_held=20)
-        teaching = replace(self.identifying.teaching, rate=1e-4, epochs=5.0)
+        teaching = replace(self.identifying.teaching, rate=1e-4, rates=(2.5e-5,), epochs=5.0)
         return Settings(
             replace(self.identifying, edits=edits, teaching=teaching),
             replace(self.forgetting, rate=1e-4, rates=(1e-3, 3e-5)),

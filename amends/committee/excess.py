@@ -79,32 +79,35 @@ class RightLabels:
         """Those of the failures and of the right examples alone."""
         return replace(self, failures=self.failures[failures], right=self.right[right])
 
-    def excess(self, train: Tensor, failures: Tensor, right: Tensor) -> Excess:
-        """From the scores of all three."""
+    def excess(self, train: Tensor, failures: Tensor, right: Tensor, taught: bool = False) -> Excess:
+        """From the scores of all three. Those whose labels were `taught`, heavier than D's, reach a high score less
+        often than right ones of D do."""
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
         if not all(np.isfinite(s).all() for s in (scores, *known)):
             raise NonFinite("scores are not finite; default; choose a method by name")
         weights = [np.full(len(s), share / max(1, len(s)))
                    for s, share in zip(known, (self.failing, 1 - self.failing), strict=True)]  # fmt: skip
         missing = {kind: share for kind, share in self.missing.items() if kind not in self.failures}
+        more = self.settings.taught if taught else 1.0
         return _excess(scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
-                      np.concatenate(weights), missing, self.settings.lean)  # fmt: skip
+                      np.concatenate(weights), missing, self.settings.lean, more)  # fmt: skip
 
 
 def _excess(
     scores: np.ndarray, kinds: np.ndarray, known: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray,
-    missing: Mapping[int, float], lean: float,
+    missing: Mapping[int, float], lean: float, more: float,
 ) -> Excess:  # fmt: skip
     seen = np.isin(kinds, known_kinds[weights > 0])
     if not seen.all():  # classes of which no right label is known: neither more nor less sure than the others
-        made = _excess(scores[seen], kinds[seen], known, known_kinds, weights, missing, lean) if seen.any() else NOTHING
+        given = known, known_kinds, weights, missing, lean, more
+        made = _excess(scores[seen], kinds[seen], *given) if seen.any() else NOTHING
         confidence = np.full(len(scores), made.confidence.mean())
         confidence[seen] = made.confidence
         share, found, noise = (float(seen.mean() * v) for v in (made.share, made.found, made.noise))
         return Excess(share, found, noise, confidence)
-    every = _Beyond.of(scores, known, _as_frequent(kinds, known_kinds, weights))
+    every = _Beyond.of(scores, known, _as_frequent(kinds, known_kinds, weights), more)
     at = [(kinds == kind, known_kinds == kind, missing.get(int(kind), 0.0)) for kind in np.unique(kinds)]
-    classes = [_Beyond.of(scores[d], known[k], weights[k], every.usual[d], lean, lacking) for d, k, lacking in at]
+    classes = [_Beyond.of(scores[d], known[k], weights[k], more, every.usual[d], lean, lacking) for d, k, lacking in at]
     confidence, shares = np.zeros(len(scores)), np.array([d.mean() for d, _, _ in at])
     for (d, _, _), own, alike in zip(at, classes, _alike(every, classes), strict=True):
         confidence[d] = np.maximum(own.sure, alike * every.sure[d])
@@ -136,12 +139,13 @@ class _Beyond:
 
     @classmethod
     def of(
-        cls, scores: np.ndarray, known: np.ndarray, weights: np.ndarray, everywhere: np.ndarray | float = 0.0,
-        lean: float = 0.0, missing: float = 0.0,
+        cls, scores: np.ndarray, known: np.ndarray, weights: np.ndarray, more: float = 1.0,
+        everywhere: np.ndarray | float = 0.0, lean: float = 0.0, missing: float = 0.0,
     ) -> _Beyond:  # fmt: skip
-        """Right labels of a class lean on those of all classes, but only upwards; so many of them are `missing`."""
+        """Of right labels in D so many times `more` reach a score than of those that are known. Those of a class lean
+        on all classes, but only upwards; so many of them are `missing`."""
         count = weights.sum() ** 2 / (weights**2).sum()
-        alone = _reach(scores, known, weights)
+        alone = np.minimum(1, more * _reach(scores, known, weights))
         usual = np.maximum(alone, (count * alone + lean * everywhere) / (count + lean))
         usual = usual + missing * (1 - usual)
         few = 1 / max(1.0, count)

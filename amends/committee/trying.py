@@ -106,11 +106,11 @@ def learned(member: LearnedLoss, given: Evidence) -> Trial:
         raise BadInput("right examples do not say how high right labels score; learned loss; pass more of them")
     if not all(alike(given.train.data, known.data) for known in (given.failures, given.judges)):
         raise BadInput("targets of train are of another kind; learned loss; give those of all sets in one form")
-    after = member.after(given.train.data, given.failures.data + given.judges.data)
     failures, judges = given.failures.data, given.judges.data
+    after = member.after(given.train.data, failures, judges)
     scores, of_failures, of_right = (member.score(after, data) for data in (given.sample.data, failures, judges))
     every = (np.arange(len(failures)), np.arange(len(judges)), of_failures, of_right)
-    excess = _excess(given.labels[given.at], every, scores)
+    excess = _excess(given.labels[given.at], every, scores, taught=True)
     return Trial(np.zeros(0), np.zeros(0), (scores,), excess, known=(every,), learned=after)
 
 
@@ -129,14 +129,16 @@ def on_all(tried: Trial, scores: tuple[Tensor, ...], given: Evidence) -> Trial:
     """The same trial, with its scores of all of D."""
     if len(given.sample) == len(given.train):
         return tried
-    labels = given.labels
-    parts = [] if labels is None else [_excess(labels, k, s) for k, s in zip(tried.known, scores, strict=True)]
+    labels, taught = given.labels, tried.learned is not None
+    parts = [] if labels is None else [_excess(labels, k, s, taught) for k, s in zip(tried.known, scores, strict=True)]
     return replace(tried, scores=scores, excess=Excess.mean(parts) if parts else None)
 
 
-def _excess(labels: RightLabels, known: tuple[np.ndarray, np.ndarray, Tensor, Tensor], scores: Tensor) -> Excess:
+def _excess(
+    labels: RightLabels, known: tuple[np.ndarray, np.ndarray, Tensor, Tensor], scores: Tensor, taught: bool = False
+) -> Excess:
     unseen, judging, of_failures, of_right = known
-    return labels.among(unseen, judging).excess(scores, of_failures, of_right)
+    return labels.among(unseen, judging).excess(scores, of_failures, of_right, taught)
 
 
 def edited(

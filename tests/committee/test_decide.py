@@ -102,7 +102,7 @@ def test_no_more_right_examples_are_held_and_failures_shown_than_allowed(world):
 def test_a_sample_of_d_is_enough_to_weigh_members_and_all_of_it_is_scored(world):
     train, failures, remaining = evidence(*world[:4])
     members = {"a": ours(amends.methods.grad_dot()), "b": ours(amends.methods.ewc()),
-               "learned": LearnedLoss(fine_tune(2e-3, 5.0), 4.0)}  # fmt: skip
+               "learned": LearnedLoss((fine_tune(2e-3, 5.0),), 4.0)}  # fmt: skip
     whole, part = (decided(members, train, failures, remaining, sample=n) for n in (100, 60))
     for a, b in zip(whole.members, part.members, strict=True):
         assert b.found == pytest.approx(a.found, abs=0.1)

@@ -18,14 +18,15 @@ from tests.conftest import factor
 from tests.exact import excess as exact
 
 
-def test_against_one_threshold_after_the_other():
+@pytest.mark.parametrize("more", [1.0, 1.3])
+def test_against_one_threshold_after_the_other(more):
     for seed in range(5):
         rng = np.random.default_rng(seed)
         kinds, known_kinds = rng.integers(0, 4, 60), rng.integers(0, 3, 40)
         scores, known = rng.normal(0.7, 1, 60).round(1), rng.normal(0, 1, 40).round(1)  # with ties
         weights = rng.random(40) * (rng.random(40) > 0.2)
         given = scores, kinds, known, known_kinds, weights, {1: 0.1 * seed}
-        ours, (share, found, noise, sure) = excess._excess(*given, exact.LEAN), exact.excess(*given)
+        ours, (share, found, noise, sure) = excess._excess(*given, exact.LEAN, more), exact.excess(*given, more)
         assert (ours.share, ours.found, ours.noise) == pytest.approx((share, found, noise), abs=1e-12)
         assert ours.confidence == pytest.approx(sure, abs=1e-12)
         assert ours.confidence.max() > 0
@@ -53,6 +54,16 @@ def test_it_is_the_share_that_is_wrong_if_the_score_tells(wrong, classes):
     assert shares[0.0] < 0.03
     assert shares[0.0] < shares[1.0] < shares[8.0]
     assert shares[8.0] == pytest.approx(wrong, abs=0.05)
+
+
+def test_labels_that_were_taught_are_believed_to_score_too_low():
+    """A score that D's right labels reach a tenth oftener than those that were taught sets nothing apart."""
+    rng = np.random.default_rng(3)
+    scores, known = torch.tensor(rng.random(20000)), torch.tensor(rng.random(10000))
+    known = torch.where(torch.arange(10000) % 11 == 0, 0.0, known)
+    at = labels(20000, 0, 10000, 0.0)
+    assert at.excess(scores, torch.zeros(0), known).share > 0.05
+    assert at.excess(scores, torch.zeros(0), known, taught=True).share == 0
 
 
 def test_more_of_a_class_is_nothing_wrong_with_it():

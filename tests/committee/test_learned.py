@@ -39,8 +39,8 @@ def test_the_score_is_the_loss_after_d_and_known_labels_were_learned_together():
     x, y = torch.randn(30, 3).double(), torch.randint(4, (30,))
     sets = (x[:16], y[:16]), (x[16:20], y[16:20]), (x[20:], y[20:])
     train, failures, right = evidence(net, *sets)
-    member = LearnedLoss(fine_tune(0.01, 7, batch=64), 4.0)
-    after = member.after(train, failures + right)
+    member = LearnedLoss((fine_tune(0.01, 7, batch=64),), 4.0)
+    after = member.after(train, failures, right)
     made = member.score(after, train).numpy()
     weights = np.concatenate([np.ones(16), np.full(14, 4.0)])
     w, b = (p.detach().numpy() for p in net.parameters())
@@ -49,13 +49,33 @@ def test_the_score_is_the_loss_after_d_and_known_labels_were_learned_together():
     assert_allclose(made, -np.log(p[np.arange(16), y.numpy()[:16]]), rtol=1e-6)
 
 
+def test_steps_that_are_too_long_are_made_shorter(world):
+    """A rate at which right examples are forgotten, or one that ends nowhere, gives way to the next. One that does no
+    harm stays, and so does the last."""
+    train, failures, right = evidence(*world[:4])
+    far, infinite, usual, short = (fine_tune(rate, 3.0) for rate in (3.0, 1e300, 2e-3, 1e-6))
+
+    def ends(*trainings):
+        return LearnedLoss(trainings, 4.0).after(train, failures, right).mean
+
+    def same(a, b):
+        return all(torch.equal(a[name], b[name]) for name in a)
+
+    alone = ends(usual)
+    assert right.per_example(ends(far)).mean() < right.per_example(right.network.params).mean()
+    assert same(ends(far, usual, short), alone)
+    assert same(ends(infinite, usual), alone)
+    assert same(ends(usual, short), alone)
+    assert same(ends(far, far), ends(far))
+
+
 def test_known_labels_that_were_learned_say_what_right_ones_score(world, monkeypatch):
     """All of them."""
     train, failures, remaining = evidence(*world[:4])
     seen = []
     of = committee.combined
     monkeypatch.setattr(committee, "combined", lambda trials, *rest: seen.append(trials) or of(trials, *rest))
-    members = {"it": ours(amends.methods.grad_dot()), "learned": LearnedLoss(fine_tune(2e-3, 5.0), 4.0)}
+    members = {"it": ours(amends.methods.grad_dot()), "learned": LearnedLoss((fine_tune(2e-3, 5.0),), 4.0)}
     decided(members, train, failures, remaining)
     trial = seen[0]["learned"]
     ((unseen, judging, of_failures, of_right),) = trial.known
@@ -74,7 +94,7 @@ def test_what_is_learned_finds_more_than_the_loss_itself(world):
     net, train, failures, remaining, turned = world
     wrong = np.isin(np.arange(100), turned)
     data, *known = evidence(net, train, failures, remaining)
-    member = LearnedLoss(fine_tune(2e-3, 5.0), 4.0)
-    learned = member.score(member.after(data, known[0] + known[1]), data)
+    member = LearnedLoss((fine_tune(2e-3, 5.0),), 4.0)
+    learned = member.score(member.after(data, *known), data)
     loss = amends.identify(net, train, failures, method=amends.methods.loss()).scores
     assert average_precision(learned.numpy(), wrong) > average_precision(loss, wrong)

@@ -27,7 +27,7 @@ def test_where_examples_are_few_a_treatment_sees_each_more_often():
     for examples in (500, 100):
         climbs[examples] = default.treating(0, examples).editor.climb
         assert climbs[examples].epochs * examples == pytest.approx(128 * 64)
-        assert default.identifying(True, examples=examples)["learned loss"].training.editor.climb.epochs == 3
+        assert default.identifying(True, examples=examples)["learned loss"].trainings[0].editor.climb.epochs == 3
 
 
 def test_the_members_share_what_they_measure_and_two_committees_nothing():

@@ -73,8 +73,10 @@ def _members(edits: Edits) -> dict[str, Member]:
 def _learned_loss(settings: Teaching, examples: int) -> LearnedLoss:
     """Known labels weigh as much in all, however few the passes."""
     epochs, batch = settings.size(examples)
-    climb = training(settings.rate, epochs, batch, augmented=False)  # scores are those of one view
-    return LearnedLoss(Method(Data(), Mode(climb)), settings.weight * settings.epochs / epochs)
+    rates = (settings.rate, *settings.rates)
+    climbs = (training(rate, epochs, batch, augmented=False) for rate in rates)  # scores are those of one view
+    trainings = tuple(Method(Data(), Mode(climb)) for climb in climbs)
+    return LearnedLoss(trainings, settings.weight * settings.epochs / epochs)
 
 
 def _tuned(settings: Forgetting, rate: float, seed: int, examples: int) -> Method:
