@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import nn
 from amends.algorithm.decisions import corrected, new_labels
 from amends.algorithm.identify import held_out
 from amends.algorithm.selection import indices
-from amends.editors import PATIENCE, Adam, Editor, Guard, Mode, Right, Watch, finer, follow, open_ended
+from amends.editors import PATIENCE, Adam, Editor, Guard, Mode, Right, Watch, finer, follow, harmless, open_ended
 from amends.errors import BadInput, NonFinite
 from amends.evidence.factor import Factor
 from amends.evidence.network import Averaged
@@ -105,10 +106,10 @@ def treat(
     data = given["train"]
     at, labels = indices(causes, len(data), data.examples.names()), new_labels(causes, data, "causes")
     with Progress.shown(progress) as shown:
-        if method is None or isinstance(method, Default):
-            method = (method or Default()).treating(whole(seed), len(data), large(data.network.params))
-        method = corrected(method, labels, data) if isinstance(method, Method) else method
-        after = treated(data, at, given.get("failures"), given.get("remaining"), method, shown)
+        ways = [corrected(m, labels, data) if isinstance(m, Method) else m for m in _ways(method, seed, data)]
+        sets = given.get("failures"), given.get("remaining")
+        ends = [partial(treated, data, at, *sets, way, shown) for way in ways]
+        after = harmless(ends, data.without(data.ids[at])) if len(ends) > 1 else ends[0]()
     network = data.network
     if isinstance(after, Ensemble) and after.centre is None:
         if not isinstance(model, nn.Module):
@@ -116,6 +117,14 @@ def treat(
         models = [network.module_with(member.mean, model) for member in after.members]
         return Averaged(models, classes=isinstance(network.likelihood.family, Categorical)).train(model.training)
     return network.module_with(after.mean, model)
+
+
+def _ways(method: Any, seed: int, train: Factor) -> list[Any]:
+    """The method. Where none is named, ours, and in shorter steps should those be too long for the model."""
+    if method is not None and not isinstance(method, Default):
+        return [method]
+    method, of = method or Default(), (whole(seed), len(train), large(train.network.params))
+    return [method.treating(*of), *method.shorter(*of)]
 
 
 def treated(

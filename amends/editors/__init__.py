@@ -6,7 +6,7 @@ from amends.editors.afresh import Afresh
 from amends.editors.base import Editor, finer, open_ended
 from amends.editors.climb import LBFGS, Adam, Ascent, Climber, FixedPoint, Newton
 from amends.editors.each import Each
-from amends.editors.follow import PATIENCE, Guard, HeldOut, Right, Watch, follow
+from amends.editors.follow import PATIENCE, Guard, HeldOut, Right, Watch, follow, harmless
 from amends.editors.mode import Mode
 from amends.editors.relabel import Corrected, Relabel
 from amends.editors.step import Step
@@ -16,5 +16,5 @@ from amends.editors.variational import Variational
 __all__ = [
     "LBFGS", "PATIENCE", "Adam", "Afresh", "Ascent", "Climber", "Corrected", "Each", "Editor", "FixedPoint", "Guard",
     "HeldOut", "Mode", "Newton", "Relabel", "Right", "Step", "Tangent", "Variational", "Watch", "finer", "follow",
-    "open_ended",
+    "harmless", "open_ended",
 ]  # fmt: skip

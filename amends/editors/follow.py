@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from amends.errors import NonFinite
 from amends.evidence.factor import Factor
@@ -97,3 +98,16 @@ def follow(
         if not waited:
             raise
     return chosen
+
+
+def harmless(ways: Sequence[Callable[[], Posterior]], trained_on: Factor) -> Posterior:
+    """Where the first of these ways ends at which what the model trained on is believed no less than before; if there
+    is none, the end of the last. Steps that are too long for a model make it forget what it knew."""
+    believed, (*others, last) = HeldOut(trained_on), ways
+    before = float(trained_on.per_example(trained_on.network.params).mean())
+    for way in others:
+        with suppress(NonFinite):
+            end = way()
+            if cast("float", believed(end)) >= before:
+                return end
+    return last()

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import amends
 from amends.algorithm.treat import again
-from amends.methods import ewc, fine_tune, newton, retrain
+from amends.methods import Default, ewc, fine_tune, newton, retrain
+from amends.settings import DEFAULT
 from tests.worlds import learned, right, same_weights
 
 
@@ -39,3 +40,17 @@ def test_causes_of_one_model_are_forgotten_by_another(planted, result):
     control = amends.treat(retrained, train, causes=[])
     assert right(treated, failures).mean() > right(control, failures).mean() + 0.2
     assert same_weights(treated, amends.treat(retrained, train, causes=result.removed))
+
+
+def test_steps_that_are_too_long_for_a_model_are_made_shorter(planted):
+    """Those at which it forgets what it goes on training on. Longer ones are never tried in their place."""
+    net, train, _, _, turned = planted
+
+    def of(*rates):
+        forgetting = replace(DEFAULT.forgetting, rate=rates[0], rates=rates[1:])
+        return amends.treat(net, train, turned, method=Default(settings=replace(DEFAULT, forgetting=forgetting)))
+
+    assert right(of(3.0), train).mean() < 0.5 < right(of(2e-3), train).mean()
+    assert same_weights(of(3.0, 2e-3), of(2e-3))
+    assert same_weights(of(2e-3, 2e-4), of(2e-3))
+    assert same_weights(of(3.0, 30.0), of(3.0))

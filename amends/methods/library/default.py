@@ -51,9 +51,14 @@ class Default:
         return _tuned(settings, settings.rate, seed, examples)
 
     def otherwise(self, seed: int = 0, examples: int = 0, large: bool = False) -> tuple[Method, ...]:
-        """What a repair chooses from beside that: smaller steps."""
+        """What a repair chooses from beside that: other rates."""
         settings = self.settings_for(large).forgetting
         return tuple(_tuned(settings, rate, seed, examples) for rate in settings.rates)
+
+    def shorter(self, seed: int = 0, examples: int = 0, large: bool = False) -> tuple[Method, ...]:
+        """Those of them whose steps are shorter than usual."""
+        settings = self.settings_for(large).forgetting
+        return tuple(_tuned(settings, rate, seed, examples) for rate in settings.rates if rate < settings.rate)
 
 
 def _members(edits: Edits) -> dict[str, Member]:
