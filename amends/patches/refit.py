@@ -16,6 +16,7 @@ from amends.evaluation.predictions import class_targets
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, count
 from amends.patches.moves import Grid, LowRank, Move
+from amends.patches.shrink import COARSER
 
 STEPS, BATCH = 600, 128
 LARGE, FEWER = 2_000_000, 200  # weights from which fewer steps do: there are more numbers to share what is to be said
@@ -96,10 +97,10 @@ class _Free:
         self.moving = None if isinstance(move, LowRank) else self.numbers[0].detach() != 0
 
     def becomes_whole(self) -> None:
-        """Of a low rank in steps as coarse as they were at the start, counted from the sizes the numbers have now. Of a
-        grid in steps twice as coarse as they were: fitted, these say as much."""
+        """Of a low rank in steps as coarse as they were at the start, counted from the sizes the numbers have now, and
+        of a grid in coarser ones."""
         if isinstance(self.was, Grid):
-            self.steps = [self.numbers[0].new_tensor(2.0 ** (self.was.exponent + 1))]
+            self.steps = [self.numbers[0].new_tensor(2.0 ** (self.was.exponent + COARSER))]
             return
         for p, part in zip(self.numbers, (self.was.left, self.was.right), strict=True):
             levels = max(1, int(np.abs(part).max(initial=0)))

@@ -17,12 +17,14 @@ SHARE = 0.08  # of the weights' bytes; ranks that take more are not tried
 RANKS = 12  # about as many are tried
 LARGE = 128  # rows and columns from which singular vectors are drawn, not computed to the last digit
 ROUNDED = 0.4  # of a step, added before it is cut off: near 0 a weight rather stays
+COARSER = 1  # doublings of the steps of a grid when it is fitted: its numbers then say as much
 NAMED = 12.0  # bytes to say how a tensor moves, beside its numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A way to move one tensor: about how many bytes it takes, and the squared distance from where it should end."""
+    """A way to move one tensor: about how many bytes it takes once it is fitted, and the squared distance from where it
+    should end."""
 
     move: Move | None  # None: the tensor stays
     size: float
@@ -32,11 +34,11 @@ class Candidate:
 def candidates(before: Tensor, after: Tensor) -> list[Candidate]:
     """The tensor left alone, on grids, and of low rank."""
     delta = after.detach().to(before.device).double() - before.detach().double()
-    found = [Candidate(None, 0.0, float(delta.square().sum()))]
-    for move in (*_grids(delta), *_low_ranks(delta, before.element_size())):
-        size = NAMED + sum(entropy(part) for part in _whole(move))
-        found.append(Candidate(move, size, float((led(move, delta) - delta).square().sum())))
-    return found
+    moves = (*_grids(delta), *_low_ranks(delta, before.element_size()))
+    return [
+        Candidate(None, 0.0, float(delta.square().sum())),
+        *(Candidate(m, NAMED + _size(m, delta), float((led(m, delta) - delta).square().sum())) for m in moves),
+    ]
 
 
 def led(move: Move, like: Tensor) -> Tensor:
@@ -78,8 +80,8 @@ def _grids(delta: Tensor) -> Iterator[Grid]:
         yield as_grid(delta.reshape(-1), exponent)
 
 
-def as_grid(delta: Tensor, exponent: int) -> Grid:
-    steps = delta.sign() * (delta.abs() / 2.0**exponent + ROUNDED).floor().clamp(max=127)
+def as_grid(delta: Tensor, exponent: int, rounded: float = ROUNDED) -> Grid:
+    steps = delta.sign() * (delta.abs() / 2.0**exponent + rounded).floor().clamp(max=127)
     return Grid(steps.to(torch.int8).cpu().numpy(), exponent)
 
 
@@ -120,8 +122,10 @@ def as_low_rank(left: np.ndarray, right: np.ndarray, levels: int = LEVELS) -> Lo
     return LowRank(sides[0][:, near], sides[1][:, near].T, tuple(int(e) for e in exponents[near]))
 
 
-def _whole(move: Move) -> list[np.ndarray]:
-    return [move.steps] if isinstance(move, Grid) else [move.left, move.right]
+def _size(move: Move, delta: Tensor) -> float:
+    if isinstance(move, Grid):
+        return entropy(as_grid(delta.reshape(-1), move.exponent + COARSER, rounded=0.5).steps)
+    return entropy(move.left) + entropy(move.right)
 
 
 def entropy(values: np.ndarray) -> float:
