@@ -81,16 +81,17 @@ class RightLabels:
 
     def excess(self, train: Tensor, failures: Tensor, right: Tensor, taught: bool = False) -> Excess:
         """From the scores of all three. Those whose labels were `taught`, heavier than D's, reach a high score less
-        often than right ones of D do."""
+        often than right ones of D do. What must be wrong is counted without that: removing too few is no repair."""
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
         if not all(np.isfinite(s).all() for s in (scores, *known)):
             raise NonFinite("scores are not finite; default; choose a method by name")
         weights = [np.full(len(s), share / max(1, len(s)))
                    for s, share in zip(known, (self.failing, 1 - self.failing), strict=True)]  # fmt: skip
         missing = {kind: share for kind, share in self.missing.items() if kind not in self.failures}
-        more = self.settings.taught if taught else 1.0
-        return _excess(scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
-                      np.concatenate(weights), missing, self.settings.lean, more)  # fmt: skip
+        given = (scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
+                 np.concatenate(weights), missing, self.settings.lean)  # fmt: skip
+        made = _excess(*given, 1.0)
+        return replace(_excess(*given, self.settings.taught), share=made.share) if taught else made
 
 
 def _excess(

@@ -62,8 +62,11 @@ def test_labels_that_were_taught_are_believed_to_score_too_low():
     scores, known = torch.tensor(rng.random(20000)), torch.tensor(rng.random(10000))
     known = torch.where(torch.arange(10000) % 11 == 0, 0.0, known)
     at = labels(20000, 0, 10000, 0.0)
-    assert at.excess(scores, torch.zeros(0), known).share > 0.05
-    assert at.excess(scores, torch.zeros(0), known, taught=True).share == 0
+    shown, taught = (at.excess(scores, torch.zeros(0), known, taught=taught) for taught in (False, True))
+    assert shown.found > 0.002
+    assert shown.confidence.max() > 0.05
+    assert taught.found == taught.confidence.max() == 0
+    assert taught.share == shown.share > 0.05
 
 
 def test_more_of_a_class_is_nothing_wrong_with_it():
