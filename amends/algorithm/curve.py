@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -149,7 +150,8 @@ class Curve:
 def filled(points: Sequence[tuple[Curve, CurvePoint]]) -> list[CurvePoint]:
     """Points of curves with all their fits, which several processes share."""
     lacking = [curve.lacking(point) for curve, point in points]
-    made = iter(dealt([work for works in lacking for work in works]))
+    with points[0][0].query.network.in_step() if points else nullcontext():
+        made = iter(dealt([work for works in lacking for work in works]))
     return [replace(point, fits=(*point.fits, *(next(made) for _ in works)))
             for (_, point), works in zip(points, lacking, strict=True)]  # fmt: skip
 

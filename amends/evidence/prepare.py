@@ -6,7 +6,6 @@ import inspect
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from amends.data.examples import Examples, examples, leaves
 from amends.data.hashes import labels_hash, weights_hash
-from amends.distributed.group import alike, alone, world
+from amends.distributed.group import alike, world
 from amends.errors import BadInput, OutOfMemory, first_line
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
@@ -24,7 +23,6 @@ from amends.evidence.room import refused
 from amends.evidence.threads import as_before, settle
 from amends.likelihoods import Categorical, as_likelihood
 from amends.models import module_of
-from amends.models.sharded import sharded
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -174,11 +172,6 @@ def _bytes(data: Examples) -> int:
     return sum(leaf.element_size() * leaf.numel() for leaf in leaves(data.x))
 
 
-def _in_step(model: Any) -> AbstractContextManager[None]:
-    """Inside, every process computes everything where layers of the model are sharded over them."""
-    return alone() if sharded(model) else nullcontext()
-
-
 def entry(function: Callable[P, R]) -> Callable[P, R]:
     """For public functions: they work under torch.inference_mode too, leave as many threads as there were, and a lack
     of memory is an OutOfMemory."""
@@ -186,8 +179,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            model = kwargs.get("model", args[0] if args else None)
-            with _in_step(model), as_before(), torch.inference_mode(False), torch.no_grad():
+            with as_before(), torch.inference_mode(False), torch.no_grad():
                 return function(*args, **kwargs)
         except RuntimeError as e:
             if not refused(e):

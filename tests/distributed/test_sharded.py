@@ -64,7 +64,8 @@ def over_all(layers: list[nn.Module]) -> None:
 
 
 def found(model: Reader) -> str:
-    """A hash of scores, of what a table says of them, of scores of another method, and of treated weights."""
+    """A hash of scores, of what a table says of them, of scores of another method, of treated weights, and of those of a
+    repair, whose fits would be dealt out."""
     x = torch.randint(0, 20, (41, 7), generator=torch.Generator().manual_seed(1))
     train, failures, remaining = (x, x[:, 0] % 3), (x[:9], (x[:9, 0] + 1) % 3), (x[9:30], x[9:30, 0] % 3)
     ask, short = {"batch_size": 5}, LBFGS(steps=3)
@@ -74,7 +75,12 @@ def found(model: Reader) -> str:
     with torch.no_grad():  # passes of a table would be dealt out
         after = search.frame()["p_given_after"].to_numpy()
     changed = {k: p for k, p in treated.named_parameters() if p.requires_grad}
-    return sha256(search.scores, after, fisher.scores, flatten(changed).detach())
+    repaired = amends.repair(
+        model, train, failures, remaining, identify_with=search.scores, treat_with=amends.methods.fine_tune(epochs=1),
+        learn=False, budget="quick", anyway=True, progress=False, **ask,
+    )  # fmt: skip
+    curve = [[row["query"], row["guard"]] for row in repaired.metrics["curve"]]
+    return sha256(search.scores, after, fisher.scores, flatten(changed).detach(), np.array(curve))
 
 
 def in_pieces() -> tuple:
