@@ -14,13 +14,12 @@ from torch.nn.functional import kl_div
 
 from amends.evaluation.predictions import class_targets
 from amends.evidence.factor import Factor
-from amends.evidence.params import Params, count
+from amends.evidence.params import Params
 from amends.patches.moves import Grid, LowRank, Move
 from amends.patches.shrink import COARSER
 
-STEPS, BATCH = 600, 128
-LARGE, FEWER = 2_000_000, 200  # weights from which fewer steps do: there are more numbers to share what is to be said
-RATE = 0.03  # of the size of what is fitted, at the start; it falls to nothing
+STEPS, BATCH = 200, 128
+RATE = 0.08  # of the size of what is fitted, at the start; it falls to nothing
 WHOLE = 0.4  # of the steps, after which only whole numbers are tried
 KEPT = 12_800  # examples that are compared on, some of them several times
 
@@ -64,12 +63,11 @@ def refitted(
     if not fitted:
         return dict(moves)
     groups = [{"params": [p], "lr": RATE * float(p.detach().square().mean().sqrt() or 1e-3)} for p in fitted]
-    number = STEPS if count(start) < LARGE else FEWER
     optimiser = torch.optim.Adam(groups)
-    steps = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, number)
-    for step in range(number):
+    steps = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
+    for step in range(STEPS):
         told(step)
-        if step == int(WHOLE * number):
+        if step == int(WHOLE * STEPS):
             for one in free.values():
                 one.becomes_whole()
         with torch.enable_grad():

@@ -64,8 +64,8 @@ def over_all(layers: list[nn.Module]) -> None:
 
 
 def found(model: Reader) -> str:
-    """A hash of scores, of what a table says of them, of scores of another method, of treated weights, and of those of a
-    repair, whose fits would be dealt out."""
+    """A hash of scores, of what a table says of them, of scores of another method, of treated weights, and of a
+    repair's curve, whose fits would be dealt out."""
     x = torch.randint(0, 20, (41, 7), generator=torch.Generator().manual_seed(1))
     train, failures, remaining = (x, x[:, 0] % 3), (x[:9], (x[:9, 0] + 1) % 3), (x[9:30], x[9:30, 0] % 3)
     ask, short = {"batch_size": 5}, LBFGS(steps=3)
