@@ -161,8 +161,20 @@ def test_dampening_shrinks_what_matters_more_for_the_bad():
     told = torch.tensor([2, 5, 6])
     left = torch.nn.functional.one_hot(y, 3) - net(x).detach().softmax(1)
     every, bad = ((left[at].T @ x[at] / len(at)).square() for at in (torch.arange(30), told))
-    world = corrective.World("poison", (x, y), told, None, None, 0)
-    made = corrective.dampened(net, world, told).weight
-    by_hand = torch.where(bad > 10 * every, every / bad, 1) * net.weight
+    made = corrective.shrunk(net, {"weight": every}, {"weight": bad}, 10, 2).weight
+    by_hand = torch.where(bad > 10 * every, 2 * every / bad, 1) * net.weight
     assert torch.allclose(made, by_hand)
     assert 0 < (made != net.weight).sum() < made.numel()
+    found = corrective.importance(net, x[told], y[told])["weight"]
+    assert torch.allclose(found, bad)
+    good = x[told], left[told].argmax(1)  # other labels than those they were told with
+    best = corrective.dampened(net, corrective.World("poison", (x, y), told, (good, (x, y)), (good, good), 0), told)
+
+    def right(selection, times):
+        weight = torch.where(bad > selection * every, (selection * times * every / bad).clamp(max=1), 1) * net.weight
+        return sum(float(((a @ weight.T).argmax(1) == b).double().mean()) for a, b in (good, (x, y)))
+
+    every_score = {right(s, t) for s in corrective.SELECTIONS for t in corrective.DAMPENINGS}
+    score = sum(float((best(a).argmax(1) == b).double().mean()) for a, b in (good, (x, y)))
+    assert score == pytest.approx(max(every_score))
+    assert min(every_score) < score
