@@ -82,7 +82,7 @@ def judged(case: Case, name: str, kind: str) -> Found:
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
-    from experiments.figures import axes_of, labelled, legend, saved, style
+    from experiments.figures import STYLE, axes_of, labelled, legend, saved, style
 
     made = dict.fromkeys(r.method.split(": ")[0] for r in rows)
     shown = [name for name in dict.fromkeys((*USUAL, *made)) if name in made][:5]
@@ -96,7 +96,8 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
                    yerr=[np.std(v) if v else 0 for v in found])  # fmt: skip
         ax.set_xticks(range(len(searched(plan.on))), [kind.replace(" called ", "→") for kind in searched(plan.on)])
         ax.set_ylim(0, 1.02)
-        said = name if name == NOTHING else f"causes by {style(name)[0]}"
+        known = style(name)[0] if name in STYLE else name
+        said = name if name == NOTHING else f"causes by {known}"
         labelled(ax, said, "kind that was searched with", "accuracy afterwards")
     legend(figure, axes[0])
     columns: dict[str, Column] = {m: (m, None) for m in (*JUDGES, "removed, of this kind", "removed, of other kinds")}

@@ -165,6 +165,8 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
             _, fixed, _ = over_seeds(rows, name, "holdout")
             inside = (gammas >= 0.01) & (gammas <= 0.05) if paper else gammas > 0
             points.setdefault(name.split(",")[0], []).extend(zip(fixed[inside], kept[inside], strict=True))
+            if not len(gammas):
+                continue
             filled = "none" if way.hollow else way.colour
             ax.plot(fixed[inside], kept[inside], way.marker, color=way.colour, markerfacecolor=filled, label=name,
                     linestyle="-" if way.hollow else "none", linewidth=0.8)  # fmt: skip
