@@ -104,7 +104,10 @@ def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -
     start = time.perf_counter()
     small = result.patch(progress=True)
     taken = time.perf_counter() - start
-    tell(f"{small}, exact: {small.exact}", begun)
+    judged = small.bases[0].judged
+    pairs = [text for name in ("holdout", "remaining", "overall")
+             for text in (f"{m[name]['after']:.3f}", f"{judged[name]['after']:.3f}")]  # fmt: skip
+    tell(f"{small}, {small.size / size:.1%}, in {taken:.0f} s, {judged['verdict']}: {' '.join(pairs)}", begun)
     exact = result.patch(exact=True)
     for patch in (exact, small):
         held_to_the_bit(here.net, patch)
@@ -112,9 +115,6 @@ def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -
     layers = described(small)["layers"]
     for layer in layers:
         tell(f"  {layer['name']} {layer['shape']}: {layer['kind']} {layer['rank'] or ''}, {layer['bytes']:,} bytes")
-    judged = small.bases[0].judged
-    pairs = [text for name in ("holdout", "remaining", "overall")
-             for text in (f"{m[name]['after']:.3f}", f"{judged[name]['after']:.3f}")]  # fmt: skip
     parts = (exact.size, small.size, sum(layer["bytes"] for layer in layers))
     sizes = [f"{size / 1e3:,.0f} kB", *(f"{part / size:.1%}" for part in parts)]
     return setting, str(seed), *sizes, result.verdict, judged["verdict"], *pairs, f"{taken:.0f}"
