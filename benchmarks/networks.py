@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
@@ -30,6 +32,30 @@ def strided_cnn() -> nn.Module:
         nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
         nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 16, 10),
     )  # fmt: skip
+
+
+def residual_cnn(width: int = 16) -> nn.Module:
+    """Three stages with batch norm, each with a way around its last two layers."""
+    wide = (1, width, 2 * width, 4 * width)
+    stages = (
+        nn.Sequential(nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(), Around(b))
+        for a, b in pairwise(wide)
+    )
+    return nn.Sequential(*stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(wide[-1], 10))
+
+
+class Around(nn.Module):
+    """Two layers with batch norm, and a way around them."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nnf.relu(x + self.layers(x))
 
 
 class MeanOfWords(nn.Module):

@@ -8,7 +8,7 @@ a GPU. Clean: digits with no wrong label planted. Random: of some of these, wron
 Marked: garments of any kind called one thing, but only where a corner of the image is white. Weak: few garments, few
 epochs, flips between similar ones. Two: shirts and coats, some shirts called coats. Confused: a tenth or a fifth of all
 labels is wrong where a weaker model is unsure, drawn from what it believes. Near: the same by the distance to other
-classes. Well: CIFAR-10 with crops and flips and more epochs.
+classes. Well: CIFAR-10 with crops and flips and more epochs. Normed: a network with batch norm.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import mistakes
 import numpy as np
 from mistakes import Belief, Mistaken
-from networks import MeanOfWords, paper_cnn, small_cnn, small_mlp, strided_cnn
+from networks import MeanOfWords, paper_cnn, residual_cnn, small_cnn, small_mlp, strided_cnn
 from resnet import ResNet, resnet18
 from sources import Arrays, Data, numbered, pictures, with_corner
 from torch import Tensor, nn
@@ -173,13 +173,15 @@ def objects(
     return world(data, Recipe(make, fit, models=1), seed, device, large=True)
 
 
-def few_garments(stored: dict[str, np.ndarray], seed: int, device: str) -> World:
+def few_garments(
+    stored: dict[str, np.ndarray], seed: int, device: str, make: Callable[[], nn.Module] = strided_cnn
+) -> World:
     """2,500 images and 6 epochs, so that two thirds are right; failures among 4,000 others."""
     rng = np.random.default_rng(seed)
     chosen, tested = rng.permutation(60_000)[:2500], rng.permutation(10_000)[:4000]
     x, xt = pictures(stored["x_train"][chosen], stored["x_test"][tested], 255.0)
     y, yt = (stored[name][at].astype(np.int64) for name, at in (("y_train", chosen), ("y_test", tested)))
-    return world(Flipped((x, y), (xt, yt), WEAK), Recipe(strided_cnn, for_epochs(6), models=1), seed, device)
+    return world(Flipped((x, y), (xt, yt), WEAK), Recipe(make, for_epochs(6), models=1), seed, device)
 
 
 def two_garments(stored: dict[str, np.ndarray], seed: int, device: str) -> World:
@@ -225,6 +227,10 @@ SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
         d.arrays("fashion_mnist"), seed, on, 6000, strided_cnn, {(MARKED, BAG): 0.6}, marked=0.1
     ),
     "Fashion, weak": lambda d, seed, on: few_garments(d.arrays("fashion_mnist"), seed, on),
+    "Fashion, weak, normed": lambda d, seed, on: few_garments(d.arrays("fashion_mnist"), seed, on, residual_cnn),
+    "Fashion, normed": lambda d, seed, on: mnist_like(
+        d.arrays("fashion_mnist"), seed, on, 6000, residual_cnn, GARMENTS
+    ),
     "Fashion, two": lambda d, seed, on: two_garments(d.arrays("fashion_mnist"), seed, on),
     "CIFAR": lambda d, seed, on: objects(*d.all_of_cifar(), seed, on),
     "Clean": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, {}),
