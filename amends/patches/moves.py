@@ -13,18 +13,25 @@ from torch import Tensor
 from amends.patches.codes import Damaged, along, bits, difference, from_bits, packed, unpacked
 from amends.patches.reversible import minus, plus
 
+TIMES = (1, 3)  # powers of two a step may be: steps lie no further apart than a half
 WIDEST = 24  # binary digits between the largest and the smallest step of a tensor: float64 then holds every sum
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """2^exponent times a small whole number for each weight; few of them differ from 0 where few weights moved."""
+    """A step of 2^exponent, or of 3 · 2^exponent, times a small whole number for each weight; few of them differ from 0
+    where few weights moved."""
 
     steps: np.ndarray  # int8, one for each weight, in a row
     exponent: int
+    times: int = 1
+
+    @property
+    def step(self) -> float:
+        return self.times * 2.0**self.exponent
 
     def delta(self) -> np.ndarray:
-        return np.ldexp(self.steps.astype(np.float64), self.exponent)
+        return np.ldexp(self.times * self.steps.astype(np.float64), self.exponent)
 
     @cached_property
     def parts(self) -> dict[str, bytes]:
@@ -32,11 +39,14 @@ class Grid:
 
     @property
     def about(self) -> dict[str, Any]:
-        return {"kind": "grid", "exponent": self.exponent}
+        return {"kind": "grid", "exponent": self.exponent} | ({} if self.times == 1 else {"times": self.times})
 
     @classmethod
     def of(cls, about: Mapping[str, Any], parts: Mapping[str, bytes], count: int) -> Grid:
-        return cls(np.frombuffer(unpacked(parts["grid"], count), np.int8), _exponent(about["exponent"]))
+        times = about.get("times", 1)
+        if times not in TIMES:
+            raise Damaged("a step that is none")
+        return cls(np.frombuffer(unpacked(parts["grid"], count), np.int8), _exponent(about["exponent"]), times)
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,7 +98,7 @@ class _Free:
         """Of a low rank in steps as coarse as they were at the start, counted from the sizes the numbers have now, and
         of a grid in coarser ones."""
         if isinstance(self.was, Grid):
-            self.steps = [self.numbers[0].new_tensor(2.0 ** (self.was.exponent + COARSER))]
+            self.steps = [self.numbers[0].new_tensor(self.was.step * 2.0**COARSER)]
             return
         for p, part in zip(self.numbers, (self.was.left, self.was.right), strict=True):
             levels = max(1, int(np.abs(part).max(initial=0)))
@@ -119,7 +119,7 @@ class _Free:
 
     def move(self) -> Move:
         whole = [side.detach().cpu().numpy().astype(np.int8) for side in self._whole()]
+        if isinstance(self.was, Grid):
+            return Grid(whole[0] * (self.was.steps != 0), self.was.exponent + COARSER, self.was.times)
         exponents = [np.rint(torch.log2(step).cpu().numpy()).astype(int) for step in self.steps]
-        if self.moving is None:
-            return LowRank(whole[0], whole[1].T, tuple(int(a + b) for a, b in zip(*exponents, strict=True)))
-        return Grid(whole[0] * self.moving.cpu().numpy(), int(exponents[0]))
+        return LowRank(whole[0], whole[1].T, tuple(int(a + b) for a, b in zip(*exponents, strict=True)))

@@ -44,7 +44,7 @@ def candidates(before: Tensor, after: Tensor) -> list[Candidate]:
 def led(move: Move, like: Tensor) -> Tensor:
     """How far a move leads, on the device of a tensor of its shape in float64: `delta` to the bit."""
     if isinstance(move, Grid):
-        return (torch.from_numpy(move.steps).to(like) * 2.0**move.exponent).reshape(like.shape)
+        return (torch.from_numpy(move.steps).to(like) * move.step).reshape(like.shape)
     left, right = (torch.from_numpy(np.ascontiguousarray(side)).to(like) for side in (move.left, move.right))
     return (left * torch.from_numpy(np.ldexp(1.0, move.exponents)).to(like) @ right).reshape(like.shape)
 
@@ -78,11 +78,12 @@ def _grids(delta: Tensor) -> Iterator[Grid]:
     coarsest = int(np.floor(np.log2(top)))
     for exponent in range(coarsest, coarsest - DEEPEST, -1):
         yield as_grid(delta.reshape(-1), exponent)
+        yield as_grid(delta.reshape(-1), exponent - 2, times=3)
 
 
-def as_grid(delta: Tensor, exponent: int, rounded: float = ROUNDED) -> Grid:
-    steps = delta.sign() * (delta.abs() / 2.0**exponent + rounded).floor().clamp(max=127)
-    return Grid(steps.to(torch.int8).cpu().numpy(), exponent)
+def as_grid(delta: Tensor, exponent: int, times: int = 1, rounded: float = ROUNDED) -> Grid:
+    steps = delta.sign() * (delta.abs() / (times * 2.0**exponent) + rounded).floor().clamp(max=127)
+    return Grid(steps.to(torch.int8).cpu().numpy(), exponent, times)
 
 
 def _low_ranks(delta: Tensor, item: int) -> Iterator[LowRank]:
@@ -124,7 +125,7 @@ def as_low_rank(left: np.ndarray, right: np.ndarray, levels: int = LEVELS) -> Lo
 
 def _size(move: Move, delta: Tensor) -> float:
     if isinstance(move, Grid):
-        return entropy(as_grid(delta.reshape(-1), move.exponent + COARSER, rounded=0.5).steps)
+        return entropy(as_grid(delta.reshape(-1), move.exponent + COARSER, move.times, rounded=0.5).steps)
     return entropy(move.left) + entropy(move.right)
 
 

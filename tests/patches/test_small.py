@@ -14,9 +14,10 @@ from amends.algorithm.objective import Objective
 from amends.evaluation.predictions import right
 from amends.patches import guards as guarding
 from amends.patches import make, refit
+from amends.patches.codes import Damaged
 from amends.patches.make import Repaired
-from amends.patches.moves import forward
-from amends.patches.shrink import as_grid, candidates, cheapest, hull
+from amends.patches.moves import Grid, forward
+from amends.patches.shrink import as_grid, candidates, cheapest, hull, led
 from amends.progress import Progress
 
 
@@ -212,3 +213,13 @@ def test_the_price_of_a_byte_decides():
     sizes = [cheapest(found, price).size for price in (10.0, 1.0, 0.1, 0.01)]
     assert sizes == sorted(sizes)
     assert as_grid(torch.tensor([0.9, -2.1, 0.2]), 0).steps.tolist() == [1, -2, 0]
+
+
+def test_a_step_may_be_three_powers_of_two():
+    before = torch.tensor([0.75, -1.5, 0.1], dtype=torch.float64)
+    move = as_grid(before, -2, times=3)
+    assert move.steps.tolist() == [1, -2, 0]
+    again = Grid.of(move.about, move.parts, 3)
+    assert again.delta().tolist() == led(move, before).tolist() == [0.75, -1.5, 0.0]
+    with pytest.raises(Damaged, match="a step that is none"):
+        Grid.of({**move.about, "times": 2}, move.parts, 3)
