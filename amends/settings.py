@@ -64,7 +64,7 @@ class Teaching(Training):
     """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
 
     rate: float = 4e-3
-    rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where right examples are then believed less than before
+    rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where right examples end up less believed than before
     epochs: float = 3.0
     weight: float = 4.0  # of a known label; an example of D has 1. With fewer than `epochs` passes it is as much larger
 
@@ -74,7 +74,7 @@ class RightScores:
     """How high right labels score: of each class, leaning on all of them where a class has few."""
 
     lean: float = 50.0  # right labels of all classes that stand beside those of one
-    taught: float = 1.2  # a right label of D is above a score so much oftener than one that was taught, heavier than D
+    taught: float = 1.2  # right labels of D reach a high score so many times as often as those that were taught
     errors: float = 1.0  # standard errors from which one mean may be above another; from twice as many it is
 
 

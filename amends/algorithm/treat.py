@@ -101,6 +101,8 @@ def treat(
     `remove`, `keep`, or `relabel` with a `new_label`. Deletion without an
     optimum is guarded: it goes no further than `remaining` (or what is kept of train) allows, and if `failures`
     are given it ends where most of them are right. They are learned from only by a method that says so.
+    Without a `method` the model goes on training on what is kept, in shorter steps where the usual ones make it
+    forget that.
     """
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
     data = given["train"]
@@ -109,7 +111,7 @@ def treat(
         ways = [corrected(m, labels, data) if isinstance(m, Method) else m for m in _ways(method, seed, data)]
         sets = given.get("failures"), given.get("remaining")
         ends = [partial(treated, data, at, *sets, way, shown) for way in ways]
-        after = harmless(ends, data.without(data.ids[at])) if len(ends) > 1 else ends[0]()
+        after = harmless(ends, data.without(data.ids[at]))
     network = data.network
     if isinstance(after, Ensemble) and after.centre is None:
         if not isinstance(model, nn.Module):

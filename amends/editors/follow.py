@@ -104,7 +104,7 @@ def harmless(ways: Sequence[Callable[[], Posterior]], trained_on: Factor) -> Pos
     """Where the first of these ways ends at which what the model trained on is believed no less than before; if there
     is none, the end of the last. Steps that are too long for a model make it forget what it knew."""
     believed, (*others, last) = HeldOut(trained_on), ways
-    before = float(trained_on.per_example(trained_on.network.params).mean())
+    before = float(trained_on.per_example(trained_on.network.params).mean()) if others else 0.0
     for way in others:
         with suppress(NonFinite):
             end = way()

@@ -18,6 +18,19 @@ def few_steps():
         yield
 
 
+def trained(x, y, width):
+    """A small network that has learned these digits, wrong labels too."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
+    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(40):
+        for batch in torch.randperm(len(x)).split(64):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
+            optimiser.step()
+    return model
+
+
 @pytest.fixture(scope="session")
 def result():
     from sklearn.datasets import load_digits
@@ -25,14 +38,7 @@ def result():
     found, true = load_digits(return_X_y=True)
     x, y = torch.tensor(found / 16).float(), torch.tensor(true)
     given, wrong = amends.data.flip_labels(y[:700].numpy(), {(1, 7): 0.6, (9, 4): 0.6}, seed=0)
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
-    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for _ in range(40):
-        for batch in torch.randperm(700).split(64):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(model(x[batch]), torch.tensor(given)[batch]).backward()
-            optimiser.step()
+    model = trained(x[:700], torch.tensor(given), 32)
     with torch.no_grad():
         ok = model(x[700:]).argmax(1) == y[700:]
     failures, remaining = ((x[700:][at], y[700:][at]) for at in (~ok, ok))

@@ -11,6 +11,7 @@ from torch import nn
 
 import amends
 from amends.errors import BadInput
+from tests.patches.conftest import trained
 from tests.patches.kinds import moved, same
 from tests.projects import amends as command
 
@@ -26,14 +27,7 @@ def series():
     found, true = load_digits(return_X_y=True)
     x, y = torch.tensor(found / 16).float(), torch.tensor(true)
     given, wrong = amends.data.flip_labels(y[:900].numpy(), FLIPS, seed=0)
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 10))
-    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for _ in range(40):
-        for batch in torch.randperm(900).split(64):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(model(x[batch]), torch.tensor(given)[batch]).backward()
-            optimiser.step()
+    model = trained(x[:900], torch.tensor(given), 48)
     models, patches, results, kept = [model.eval()], [], [], np.arange(900)
     for group in GROUPS:
         here, there = (int(k) for k in group.split("→"))
