@@ -4,9 +4,9 @@
 
 DIR as in quality.py. Each row is the repair of one world by `amends.repair`: the size of its patch over that of the
 weights, exact and small (the whole file, and of it what the weights need: the rest are names, hashes and figures), the
-verdict, and accuracies on what judged with the repaired weights and with the small patch. Every patch is put on, taken
-off again, and held to the bit. What is going on, and what each layer takes, is told on stderr. Runs on torch, numpy and
-safetensors alone, on a GPU if there is one.
+verdict, and accuracies on what judged with the repaired weights and with the small patch; then the mean of the seeds.
+Every patch is put on, taken off again, and held to the bit. What is going on, and what each layer takes, is told on
+stderr. Runs on torch, numpy and safetensors alone, on a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -70,11 +71,60 @@ def reviews(data: Data, seed: int, device: str) -> World:
 
 
 WORLDS: dict[str, Callable[[Data, int, str], World]] = {**SETTINGS, "Reviews, transformer": reviews}
-USUAL = ["C, MLP", "Fashion", "D", "Banking", "Reviews", "Reviews, transformer"]
+USUAL = ["C, MLP", "C, CNN", "Fashion", "D", "Banking", "Reviews", "Reviews, transformer"]
+SETS = ("holdout", "remaining", "overall")
 HEAD = (
-    "setting", "seed", "weights", "exact", "small", "of it moves", "verdict", "with the patch", "holdout",
-    "with the patch ", "remaining", "with the patch  ", "overall", "with the patch   ", "seconds",
+    "setting", "seed", "weights", "exact", "small", "for the weights", "verdict: repaired, with the patch", *SETS,
+    "seconds",
 )  # fmt: skip
+MEANS = ("setting", "seeds", "repaired", "small", "verdict as it was", *(f"{name}, gained" for name in SETS))
+
+
+@dataclass(frozen=True)
+class Made:
+    """Of one repair: its patches in bytes, what of the small one leads there and back, its verdict and that with the
+    small patch, and accuracies with the repaired weights and with the patch."""
+
+    exact: int
+    small: int
+    moves: int
+    verdicts: tuple[str, str]
+    accuracies: dict[str, tuple[float, float]]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Row:
+    setting: str
+    seed: int
+    weights: int  # bytes
+    made: Made | None  # None: not repaired
+
+    def cells(self) -> list[str]:
+        first = [self.setting, str(self.seed), f"{self.weights / 1e3:,.0f} kB"]
+        if self.made is None:
+            return [*first, *("–",) * 3, "not repaired", *("–",) * 4]
+        sizes = (self.made.exact, self.made.small, self.made.moves)
+        both = [f"{a:.3f}, {b:.3f}" for a, b in self.made.accuracies.values()]
+        shares = [f"{size / self.weights:.1%}" for size in sizes]
+        return [*first, *shares, ", ".join(self.made.verdicts), *both, f"{self.made.seconds:.0f}"]
+
+
+def mean(rows: list[Row]) -> list[str]:
+    """Of the seeds of one setting; what the patch gains over the repaired weights, with its standard deviation."""
+    made = [row.made for row in rows if row.made is not None]
+    first = [rows[0].setting, ", ".join(str(row.seed) for row in rows), str(len(made))]
+    if not made:
+        return [*first, *("–",) * 5]
+    size = [100 * row.made.small / row.weights for row in rows if row.made is not None]
+    same = sum(one.verdicts[0] == one.verdicts[1] for one in made)
+    gains = [[one.accuracies[name][1] - one.accuracies[name][0] for one in made] for name in SETS]
+    return [*first, _spread(size, ".1f", "%"), f"{same} of {len(made)}", *(_spread(gain, "+.4f") for gain in gains)]
+
+
+def _spread(values: list[float], form: str, unit: str = "") -> str:
+    deviation = f" ± {np.std(values, ddof=1):{form.lstrip('+')}}" if len(values) > 1 else ""
+    return f"{np.mean(values):{form}}{deviation}{unit}"
 
 
 def repaired(
@@ -95,19 +145,18 @@ def repaired(
     return here, result, begun
 
 
-def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -> tuple[str, ...]:
+def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -> Row:
     here, result, begun = repaired(setting, seed, data, device, budget)
-    m = result.metrics
-    size = sum(v.numel() * v.element_size() for v in here.net.state_dict().values())
+    weights = sum(v.numel() * v.element_size() for v in here.net.state_dict().values())
     if result.verdict == "not repaired":
-        return setting, str(seed), f"{size / 1e3:,.0f} kB", *("–",) * 3, result.verdict, *("–",) * 8
+        return Row(setting, seed, weights, None)
     start = time.perf_counter()
     small = result.patch(progress=True)
     taken = time.perf_counter() - start
     judged = small.bases[0].judged
-    pairs = [text for name in ("holdout", "remaining", "overall")
-             for text in (f"{m[name]['after']:.3f}", f"{judged[name]['after']:.3f}")]  # fmt: skip
-    tell(f"{small}, {small.size / size:.1%}, in {taken:.0f} s, {judged['verdict']}: {' '.join(pairs)}", begun)
+    both = {name: (result.metrics[name]["after"], judged[name]["after"]) for name in SETS}
+    verdicts = (result.verdict, judged["verdict"])
+    tell(f"{small}, {small.size / weights:.1%}, in {taken:.0f} s, {', '.join(verdicts)}: {both}", begun)
     exact = result.patch(exact=True)
     for patch in (exact, small):
         held_to_the_bit(here.net, patch)
@@ -115,9 +164,8 @@ def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -
     layers = described(small)["layers"]
     for layer in layers:
         tell(f"  {layer['name']} {layer['shape']}: {layer['kind']} {layer['rank'] or ''}, {layer['bytes']:,} bytes")
-    parts = (exact.size, small.size, sum(layer["bytes"] for layer in layers))
-    sizes = [f"{size / 1e3:,.0f} kB", *(f"{part / size:.1%}" for part in parts)]
-    return setting, str(seed), *sizes, result.verdict, judged["verdict"], *pairs, f"{taken:.0f}"
+    moves = sum(layer["bytes"] for layer in layers)
+    return Row(setting, seed, weights, Made(exact.size, small.size, moves, verdicts, both, taken))
 
 
 def counted(margin: np.ndarray, shift: np.ndarray) -> tuple[float, float]:
@@ -148,6 +196,7 @@ def main() -> None:
     ask.add_argument("--data", required=True, help="folder with the data sets")
     ask.add_argument("--settings", nargs="+", choices=list(WORLDS), default=USUAL, metavar="SETTING")
     ask.add_argument("--seeds", type=int, default=1)
+    ask.add_argument("--first", type=int, default=0, help="the first of the seeds")
     ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     ask.add_argument("--budget", default="default", help="of the repairs, a word or seconds")
     ask.add_argument("--without", choices=("fitting", "pairs"), help="a step of making patches small to leave out")
@@ -155,10 +204,19 @@ def main() -> None:
     leave_out(args.without)
     budget = float(args.budget) if args.budget.replace(".", "", 1).isdigit() else args.budget
     warnings.filterwarnings("ignore")
-    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
+    print(line(HEAD) + f"\n|{'---|' * len(HEAD)}", flush=True)
+    means = []
     for setting in args.settings:
-        for seed in range(args.seeds):
-            print(f"| {' | '.join(row(setting, seed, Data(args.data), args.device, budget))} |", flush=True)
+        rows = []
+        for seed in range(args.first, args.first + args.seeds):
+            rows.append(row(setting, seed, Data(args.data), args.device, budget))
+            print(line(rows[-1].cells()), flush=True)
+        means.append(mean(rows))
+    print("\n".join(["", line(MEANS), f"|{'---|' * len(MEANS)}", *map(line, means)]), flush=True)
+
+
+def line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
