@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 
 import amends as library
+from tests.pages import DOCS, blocks
 from tests.projects import amends, texts_project
 
 
@@ -90,6 +94,39 @@ def test_a_gate(require, code, fix, capsys):
     said = capsys.readouterr()
     assert ("not met: " in said.err) is (code == 1)
     assert "accuracy" in said.out
+
+
+def test_the_workflow_of_the_docs(fix, tmp_path, monkeypatch):
+    """As GitHub runs it, on data of another name: without a patch there is nothing to judge; a second patch is judged
+    on the weights with the first, and one that undoes half of its answers stops it there."""
+    import yaml
+
+    from amends.patches.names import tensors
+    from amends.patches.patch import between
+
+    text = next(b.content for b in blocks(DOCS / "how-to/ci.md") if b.language == "yaml")
+    script = yaml.safe_load(text)["jobs"]["judge"]["steps"][-1]["run"].replace("data/gate.csv", "evaluation.npz")
+    for name in ("patches", "bin", "temp"):
+        (tmp_path / name).mkdir()
+    for name in ("my_model.py", "amends.toml", "model.safetensors", "train.npz", "evaluation.npz"):
+        shutil.copy(name, tmp_path)
+    (tmp_path / "bin/amends").write_text(f'#!/bin/sh\nexec {sys.executable} -m amends "$@"\n')
+    (tmp_path / "bin/amends").chmod(0o755)
+    around = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path / "temp")}
+
+    def run() -> subprocess.CompletedProcess:
+        return subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=around, capture_output=True, text=True)
+
+    assert run().returncode == 0
+    model = library.models.load(function="my_model:build", weights="model.safetensors").model
+    first = tensors(library.apply(model, fix))
+    shutil.copy(fix, tmp_path / "patches/01-march.safetensors")
+    undone = {**first, "2.bias": first["2.bias"] + torch.eye(10)[0] * 50}
+    between(first, undone).save(tmp_path / "patches/02-april.safetensors")
+    done = run()
+    assert done.returncode == 1, done.stderr
+    assert "not met: change is -" in done.stderr
+    assert [p.name for p in (tmp_path / "temp").iterdir()] == ["01-march.safetensors"]
 
 
 @pytest.mark.parametrize(
