@@ -216,7 +216,7 @@ def combined(
 ) -> Tensor:
     """Harm as members find it, each by its weight, times how sure they are that labels are wrong that score as high.
     Where none finds any, the least harmless come first by the edits' `own` weights."""
-    parts = {name: joined([(1 / len(t.scores), one) for one in t.scores]) for name, t in trials.items()}
+    parts = {name: joined([(1 / len(t.scores), one) for one in t.harm]) for name, t in trials.items()}
     harm = joined([(own[name], parts[name]) for name in parts if own.get(name)])
     counting = [(weights[name], name) for name in parts if weights[name]]
     scores = joined([(weight, parts[name]) for weight, name in counting])

@@ -18,6 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from amends.committee.known import Known
+from amends.committee.relevance import relevance
 from amends.errors import NonFinite
 from amends.evaluation.predictions import class_targets
 from amends.likelihoods import Categorical
@@ -40,6 +41,12 @@ class Excess:
     def mean(cls, parts: Sequence[Excess]) -> Excess:
         return cls(*(np.mean([getattr(p, f.name) for p in parts], axis=0) for f in fields(cls)))
 
+    def behind(self, relevance: np.ndarray) -> Excess:
+        """The part of it that stands behind the failures shown."""
+        total = float(self.confidence.sum())
+        part = float(relevance @ self.confidence) / total if total else 1.0
+        return Excess(part * self.share, part * self.found, part * self.noise, relevance * self.confidence)
+
 
 NOTHING = Excess(0.0, 0.0, 0.0, np.zeros(1))
 
@@ -48,7 +55,8 @@ NOTHING = Excess(0.0, 0.0, 0.0, np.zeros(1))
 class RightLabels:
     """The classes of D and of examples whose labels are right, and the share the model fails of right labels
     in D, so that failures weigh as much among them as they would there, however many were given. Of a class
-    without a failure among them so many are `missing`: those the model fails may be what scores highest there."""
+    without a failure among them so many are `missing`: those the model fails may be what scores highest there. And how
+    far wrong labels of each class stand `behind` the failures."""
 
     train: np.ndarray
     failures: np.ndarray
@@ -56,6 +64,7 @@ class RightLabels:
     failing: float
     missing: Mapping[int, float] = field(default_factory=dict)  # of every class, should it have no failure
     settings: RightScores = DEFAULT.identifying.right
+    behind: Mapping[int, float] = field(default_factory=dict)  # of every class; 1 of others
 
     @classmethod
     def of(
@@ -69,11 +78,18 @@ class RightLabels:
         failed = ~train.each(train.data.network.likelihood.right).astype(bool)
         failing = _failing(train, failures, right_ones, float(failed.mean()), settings.errors)
         missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in np.unique(kinds).tolist()}
-        return cls(kinds, failed_kinds, right_kinds, failing, missing, settings)
+        behind = relevance(kinds, _called(failures), settings.scarcer) if _classes(train, failures, right_ones) else {}
+        return cls(kinds, failed_kinds, right_kinds, failing, missing, settings, behind)
 
     def __getitem__(self, positions: np.ndarray) -> RightLabels:
         """Those of a part of D."""
         return replace(self, train=self.train[positions])
+
+    @cached_property
+    def relevance(self) -> np.ndarray:
+        """Of each example of D."""
+        kinds, at = np.unique(self.train, return_inverse=True)
+        return np.array([self.behind.get(kind, 1.0) for kind in kinds.tolist()])[at]
 
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:
         """Those of the failures and of the right examples alone."""
@@ -81,7 +97,8 @@ class RightLabels:
 
     def excess(self, train: Tensor, failures: Tensor, right: Tensor, taught: bool = False) -> Excess:
         """From the scores of all three. Those whose labels were `taught`, heavier than D's, reach a high score less
-        often than right ones of D do. What must be wrong is counted without that: removing too few is no repair."""
+        often than right ones of D do. What must be wrong is counted without that: removing too few is no repair. Nor do
+        such scores ask which failures are shown, so that relevance has to."""
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
         if not all(np.isfinite(s).all() for s in (scores, *known)):
             raise NonFinite("scores are not finite; default; choose a method by name")
@@ -91,7 +108,9 @@ class RightLabels:
         given = (scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
                  np.concatenate(weights), missing, self.settings.lean)  # fmt: skip
         made = _excess(*given, 1.0)
-        return replace(_excess(*given, self.settings.taught), share=made.share) if taught else made
+        if not taught:
+            return made
+        return replace(_excess(*given, self.settings.taught), share=made.share).behind(self.relevance)
 
 
 def _excess(
@@ -218,9 +237,18 @@ def _reach(at: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None
 
 def _kinds(*sets: Known) -> list[np.ndarray]:
     """The class of each; all are of one kind where some have no class, or a sequence of them."""
-    if all(class_targets(known.data) and known.data.examples.y.ndim == 1 for known in sets):
+    if _classes(*sets):
         return [known.data.examples.y.cpu().numpy() for known in sets]
     return [np.zeros(len(known), dtype=int) for known in sets]
+
+
+def _classes(*sets: Known) -> bool:
+    return all(class_targets(known.data) and known.data.examples.y.ndim == 1 for known in sets)
+
+
+def _called(failures: Known) -> np.ndarray:
+    """The class the model says of each."""
+    return failures.each(lambda outputs, _: failures.data.network.likelihood.decide(outputs)).astype(int)
 
 
 def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: float, errors: float) -> float:

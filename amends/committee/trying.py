@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from amends.committee.excess import Excess, RightLabels
@@ -64,6 +65,14 @@ class Trial:
     ends: tuple[tuple[Posterior, Posterior], ...] = ()  # before and after each edit
     known: tuple[tuple[np.ndarray, np.ndarray, Tensor, Tensor], ...] = ()  # which right labels judge, and their scores
     learned: Posterior | None = None  # where a member ended that learned them
+    relevance: np.ndarray | None = None  # of each example, where scores do not ask which failures are shown
+
+    @property
+    def harm(self) -> tuple[Tensor, ...]:
+        """What the scores say of these failures."""
+        if self.relevance is None:
+            return self.scores
+        return tuple(scores * torch.as_tensor(self.relevance).to(scores) for scores in self.scores)
 
     @property
     def found(self) -> float:
@@ -110,8 +119,9 @@ def learned(member: LearnedLoss, given: Evidence) -> Trial:
     after = member.after(given.train.data, failures, judges)
     scores, of_failures, of_right = (member.score(after, data) for data in (given.sample.data, failures, judges))
     every = (np.arange(len(failures)), np.arange(len(judges)), of_failures, of_right)
-    excess = _excess(given.labels[given.at], every, scores, taught=True)
-    return Trial(np.zeros(0), np.zeros(0), (scores,), excess, known=(every,), learned=after)
+    labels = given.labels[given.at]
+    excess = _excess(labels, every, scores, taught=True)
+    return Trial(np.zeros(0), np.zeros(0), (scores,), excess, (), (every,), after, labels.relevance)
 
 
 def scores_of(member: Member, tried: Trial, given: Evidence, part: slice = slice(None)) -> tuple[Tensor, ...]:
@@ -131,7 +141,8 @@ def on_all(tried: Trial, scores: tuple[Tensor, ...], given: Evidence) -> Trial:
         return tried
     labels, taught = given.labels, tried.learned is not None
     parts = [] if labels is None else [_excess(labels, k, s, taught) for k, s in zip(tried.known, scores, strict=True)]
-    return replace(tried, scores=scores, excess=Excess.mean(parts) if parts else None)
+    relevance = labels.relevance if labels is not None and taught else None
+    return replace(tried, scores=scores, excess=Excess.mean(parts) if parts else None, relevance=relevance)
 
 
 def _excess(

@@ -1,0 +1,43 @@
+"""Which wrong labels stand behind these failures, and not behind others.
+
+A score that asks only whether a label is believed finds wrong labels of every kind, whatever failures are shown. But
+a wrong label teaches the model to say what is written on it: causes of a 1 that is called 7 are among the sevens.
+So a class counts by how often the model says it of the failures, beside how often D has it.
+
+Few failures can tell much or little. Five that are all called 7 tell much; five that are called five things tell
+nothing. So let b be the shares of classes in D, and let those among all failures like the ones shown be drawn from a
+Dirichlet distribution around b with concentration a: small where they are alike, large where they are as mixed as D.
+If f_c of n failures are called c, the share of c is expected to be (f_c + a b_c) / (n + a). Every a is as likely as
+another beforehand, on a logarithmic scale, and counts by how likely it makes f.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+CONCENTRATIONS = 2.0 ** np.arange(-4, 11)
+
+
+def relevance(kinds: np.ndarray, called: np.ndarray, scarcer: float) -> dict[int, float]:
+    """Of every class of D, from 0 to 1: in full where D has it at most so many times as often as failures are called
+    it. `kinds` are the labels of D, and `called` is what the model says of each failure."""
+    classes, counts = np.unique(kinds, return_counts=True)
+    shares = counts / max(1, len(kinds))
+    often = (called[:, None] == classes).sum(0)
+    expected = _likely(often, shares) @ _expected(often, shares)
+    return dict(zip(classes.tolist(), np.minimum(1, scarcer * expected / shares).tolist(), strict=True))
+
+
+def _expected(often: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """The share of each class among all failures like these, one row for each concentration."""
+    a = CONCENTRATIONS[:, None]
+    return (often + a * shares) / (often.sum() + a)
+
+
+def _likely(often: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """How likely each concentration is, given the failures."""
+    a = torch.as_tensor(CONCENTRATIONS)[:, None]
+    f, spread = torch.as_tensor(often), a * torch.as_tensor(shares)
+    log = (torch.lgamma(f + spread) - torch.lgamma(spread)).sum(1) + (torch.lgamma(a) - torch.lgamma(f.sum() + a))[:, 0]
+    return log.softmax(0).numpy()
