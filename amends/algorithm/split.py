@@ -50,6 +50,13 @@ class Split:
         """Of the groups searched with."""
         return tuple(sorted({str(name) for name in self.group[self.query]}))
 
+    @property
+    def unasked(self) -> np.ndarray:
+        """Failures of other groups that neither searched nor judge."""
+        used = np.concatenate([self.query, self.holdout, self.other_groups, self.already])
+        rest = np.setdiff1d(np.arange(len(self.group)), used)
+        return rest[~np.isin(self.group[rest].astype(str), self.names)]
+
     def only(self, names: set[str] | None) -> Split:
         """With the failures of some groups alone; the holdout of the others is still shown."""
         if names is None:

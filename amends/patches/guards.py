@@ -50,26 +50,33 @@ class Guards:
     share: float  # of the failures among all the user gave
     repaired: Params
     counts: float = 1.0  # of a loss on them, what others would see: the rest is of what was learned by heart
+    unasked: Factor | None = None  # failures of other groups that judge nothing: of these none was learned
 
     def teacher(self, train: Factor, seed: int, seen: slice = ALL) -> Teacher:
         """Half of what counts is train, and half what the model is for, in the proportion the user gave."""
-        sets = [(0.5, train), *((0.5 * weight, data[seen]) for weight, data in self._sets)]
+        sets = [(0.5, train), *((0.5 * weight, data[seen]) for weight, _, data in self._sets)]
         return Teacher.of(sets, self.repaired, seed)
 
-    @property
-    def _sets(self) -> list[tuple[float, Factor]]:
-        if self.guard is None:
-            return [(1.0, self.query)]
-        return [(self.share, self.query), (1 - self.share, self.guard)]
+    @cached_property
+    def _sets(self) -> list[tuple[float, float, Factor]]:
+        """Each with its part of overall accuracy, and how much a loss on it counts."""
+        share = 1.0 if self.guard is None else self.share
+        asked = 1.0 if self.unasked is None else len(self.query) / (len(self.query) + len(self.unasked))
+        sets = [
+            (share * asked, self.counts, self.query),
+            (share * (1 - asked), 1.0, self.unasked),
+            (1 - share, self.counts, self.guard),
+        ]
+        return [(weight, counts, data) for weight, counts, data in sets if data is not None]
 
     @cached_property
     def _known(self) -> list[np.ndarray]:
-        return [margins(data, self.repaired) for _, data in self._sets]
+        return [margins(data, self.repaired) for *_, data in self._sets]
 
     def cost(self, fitted: Sequence[Params]) -> Cost:
         """Of each half by the weights that were fitted to the other; of one half where one was fitted."""
         loss = changed = variance = 0.0
-        for (weight, data), was in zip(self._sets, self._known, strict=True):
+        for (weight, counts, data), was in zip(self._sets, self._known, strict=True):
             unseen = [(at, theta) for at, theta in zip(reversed(HALVES), fitted, strict=False) if len(was[at])]
             now = np.concatenate([was[:0], *(margins(data[at], theta) for at, theta in unseen)])
             was = np.concatenate([was[:0], *(was[at] for at, _ in unseen)])
@@ -77,10 +84,10 @@ class Guards:
                 those = sign * was > 0
                 turned, error = crossings(sign * was[those], sign * (now - was)[those])
                 part = weight * float(those.mean()) if len(those) else 0.0
-                loss += sign * part * turned
+                loss += counts * sign * part * turned
                 changed += part * turned
                 variance += (part * error) ** 2
-        return Cost(self.counts * loss, variance**0.5, changed)
+        return Cost(loss, variance**0.5, changed)
 
 
 def margins(data: Factor, theta: Params) -> np.ndarray:

@@ -44,6 +44,27 @@ def test_each_half_is_looked_at_with_what_was_fitted_to_the_other(result, monkey
             assert guards.cost(fitted).small == holds
 
 
+def test_failures_of_other_groups_count_as_well(result):
+    """Of a repair of one group: those of the others that neither searched nor judge, each as much as one of its own,
+    and a loss on them in full, since none of them was learned."""
+    part = result.split.only({"1→7"})
+    given, share = dict(result.given), result.split.sets(dict(result.given)).share
+    assert set(part.unasked) == set(result.split.query) - set(part.query)
+    assert not set(part.unasked) & {*part.holdout, *part.other_groups}
+    assert len(result.split.unasked) == 0
+    assert set(part.without(part.query[:1]).unasked) == set(part.unasked)
+    guards = of(result, split=part).shorter.guards
+    assert guards.unasked is not None
+    start = given["train"].network.params
+    few, whole = (replace(guards, counts=counts).cost([start] * 2) for counts in (0.0, 1.0))
+    at = np.concatenate([part.query, part.unasked])
+    right_now, was = (right(given["failures"][part.unasked], theta) for theta in (start, result.after))
+    assert was.mean() > 0.2
+    assert right_now.mean() == 0
+    assert few.loss == pytest.approx(share * len(part.unasked) / len(at) * was.mean(), rel=0.2)  # by pairs, not counted
+    assert few.loss < whole.loss
+
+
 def test_what_was_learned_by_heart_does_not_count(result):
     """Of the four failures in ten and the right examples that count six: forgetting gained 4/10 · .5 − 6/10 · .1, and
     with learning 4/10 · .8 − 6/10 · .05. A loss on them counts as much less; what is chance in it, and an answer that
