@@ -19,7 +19,7 @@ from amends.patches.moves import Grid, LowRank, Move
 from amends.patches.shrink import COARSER
 
 STEPS, BATCH = 200, 128
-RATE = 0.08  # of the size of what is fitted, at the start; it falls to nothing
+RATE = 0.03  # of the size of what is fitted, at the start; it falls to nothing
 WHOLE = 0.4  # of the steps, after which only whole numbers are tried
 KEPT = 12_800  # examples that are compared on, some of them several times
 
