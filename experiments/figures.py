@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.protocol import REFERENCES
+from experiments.protocol import NOTHING, REFERENCES
 from experiments.running import Row
 
 STYLE = {  # what a method is called, and its colour
@@ -60,20 +60,36 @@ def curves(ax: Any, rows: list[Row], measure: str, marker: str = "") -> None:
             ax.fill_between(k, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
+def ends(rows: list[Row], method: str, measure: str) -> dict[int, float]:
+    """By seed, what there is at the largest k."""
+    own = sorted((row for row in rows if (row.method, row.measure) == (method, measure)), key=lambda row: row.k)
+    return {row.seed: row.value for row in own}
+
+
 def exchange(ax: Any, rows: list[Row], title: str) -> None:
     """What each method fixes against what it keeps, where causes of one number alone were removed: a point each, with
-    its name towards the middle."""
-    points = {m: [over_seeds(rows, m, measure)[1] for measure in ("holdout", "remaining")]
-              for m in methods_of(rows, "holdout")}  # fmt: skip
-    middle = np.mean([fixed[-1] for fixed, _ in points.values()]) if points else 0.0
+    its name towards the middle. Both are less what training on gives the same network with nothing removed, so that
+    methods can be compared that were run in unlike networks; bars are a standard deviation to either side."""
+    start = [ends(rows, NOTHING, measure) for measure in ("holdout", "remaining")]
+    seeds, points = len(start[0]), {}
+    for method in methods_of(rows, "holdout"):
+        own = [ends(rows, method, measure) for measure in ("holdout", "remaining")]
+        points[method] = [np.array([after[s] - before[s] for s in after if s in before])
+                          for after, before in zip(own, start, strict=True)]  # fmt: skip
+    points = {method: found for method, found in points.items() if len(found[0])}
+    middle = np.mean([fixed.mean() for fixed, _ in points.values()]) if points else 0.0
     for method, (fixed, kept) in points.items():
-        reference, right = method in REFERENCES, fixed[-1] > middle
+        reference, right = method in REFERENCES, fixed.mean() > middle
         name, colour = (method, "#000000") if reference else style(method)
-        ax.plot(fixed[-1:], kept[-1:], "x" if reference else "o", color=colour)
-        ax.annotate(method if name == "other methods" else name, (fixed[-1], kept[-1]), textcoords="offset points",
-                    xytext=(-6 if right else 6, 4), ha="right" if right else "left", fontsize=8)  # fmt: skip
+        ax.errorbar(fixed.mean(), kept.mean(), kept.std(), fixed.std(), "x" if reference else "o", color=colour,
+                    elinewidth=0.6)  # fmt: skip
+        said = method if name == "other methods" else name
+        said += "" if len(fixed) == seeds else f" ({len(fixed)} of {seeds})"
+        ax.annotate(said, (fixed.mean(), kept.mean()), textcoords="offset points", xytext=(-6 if right else 6, 4),
+                    ha="right" if right else "left", fontsize=8)  # fmt: skip
     ax.margins(x=0.12, y=0.12)
-    labelled(ax, title, "accuracy on failures never shown", "accuracy on what worked")
+    labelled(ax, title, "failures never shown: more of them right than with nothing removed",
+             "what worked: more right than with nothing removed")  # fmt: skip
 
 
 def level(ax: Any, rows: list[Row], method: str, measure: str, label: str, dashes: str = "--") -> None:

@@ -79,3 +79,22 @@ def test_a_reference_is_averaged_over_seeds_that_damage_unlike_numbers():
     curve = [Row(seed, "ewc", k, "holdout", 0.1 * (seed + 1)) for seed in (0, 1) for k in (100, 300)]
     cells = lines(table([*rows, *curve], {"holdout": ("holdout", 300)}))
     assert cells == {"every damaged one removed": ["0.550 ± 0.050"], "ewc": ["0.150 ± 0.050"]}
+
+
+def test_points_are_less_what_the_same_network_has_with_nothing_removed():
+    """Networks differ more than methods do, and a method may have been run in some of them alone."""
+    from experiments.figures import axes_of, exchange
+
+    def made(seed, method, k, holdout, remaining):
+        return [Row(seed, method, k, "holdout", holdout), Row(seed, method, k, "remaining", remaining)]
+
+    rows = [*made(0, "nothing removed", 0, 0.3, 0.9), *made(1, "nothing removed", 0, 0.6, 0.8),
+            *made(0, "every damaged one removed", 370, 0.5, 0.95), *made(1, "every damaged one removed", 371, 0.9, 0.8),
+            *made(1, "loss", 300, 0.5, 0.7)]  # fmt: skip
+    _, axes = axes_of(4, 4, 1)
+    exchange(axes[0], rows, "")
+    said = {text.get_text(): text.xy for text in axes[0].texts}
+    assert said == {
+        "nothing removed": (0, 0), "every damaged one removed": pytest.approx((0.25, 0.025)),
+        "loss (1 of 2)": pytest.approx((-0.1, -0.1)),
+    }  # fmt: skip
