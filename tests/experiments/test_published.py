@@ -95,6 +95,8 @@ def test_a_tenth_of_the_labels_is_wrong(tmp_path, capsys, monkeypatch):
     kronfluence.main(["--data", str(tmp_path), "--epochs", "1", "--device", "cpu"])
     lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert [line[0] for line in lines[1:]] == list(kronfluence.ROWS)
+    kronfluence.main(["--data", str(tmp_path), "--epochs", "1", "--device", "cpu", "--methods", "random", "loss"])
+    assert [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines()[3:]] == ["| random", "| loss"]
 
 
 def test_pen_strokes():
