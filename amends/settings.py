@@ -75,7 +75,7 @@ class RightScores:
 
     lean: float = 50.0  # right labels of all classes that stand beside those of one
     taught: float = 1.2  # right labels of D reach a high score so many times as often as those that were taught
-    scarcer: float = 3.0  # a class counts in full if D has it so many times as often as failures are called it, or less
+    hardly: float = 0.05  # a class counts in full if failures are called it so many times as often as D is, or more
     errors: float = 1.0  # standard errors from which one mean may be above another; from twice as many it is
 
 

@@ -78,7 +78,9 @@ class RightLabels:
         failed = ~train.each(train.data.network.likelihood.right).astype(bool)
         failing = _failing(train, failures, right_ones, float(failed.mean()), settings.errors)
         missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in np.unique(kinds).tolist()}
-        behind = relevance(kinds, _called(failures), settings.scarcer) if _classes(train, failures, right_ones) else {}
+        behind = {}
+        if _classes(train, failures, right_ones):
+            behind = relevance(_said(train), _said(failures), settings.hardly)
         return cls(kinds, failed_kinds, right_kinds, failing, missing, settings, behind)
 
     def __getitem__(self, positions: np.ndarray) -> RightLabels:
@@ -246,9 +248,9 @@ def _classes(*sets: Known) -> bool:
     return all(class_targets(known.data) and known.data.examples.y.ndim == 1 for known in sets)
 
 
-def _called(failures: Known) -> np.ndarray:
+def _said(known: Known) -> np.ndarray:
     """The class the model says of each."""
-    return failures.each(lambda outputs, _: failures.data.network.likelihood.decide(outputs)).astype(int)
+    return known.each(lambda outputs, _: known.data.network.likelihood.decide(outputs)).astype(int)
 
 
 def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: float, errors: float) -> float:

@@ -2,13 +2,14 @@
 
 A score that asks only whether a label is believed finds wrong labels of every kind, whatever failures are shown. But
 a wrong label teaches the model to say what is written on it: causes of a 1 that is called 7 are among the sevens.
-So a class counts by how often the model says it of the failures, beside how often D has it.
+So a class of which the model hardly ever says that a failure is one, while it says so of many examples of D, was not
+asked for, and its labels count as much less.
 
 Few failures can tell much or little. Five that are all called 7 tell much; five that are called five things tell
-nothing. So let b be the shares of classes in D, and let those among all failures like the ones shown be drawn from a
-Dirichlet distribution around b with concentration a: small where they are alike, large where they are as mixed as D.
-If f_c of n failures are called c, the share of c is expected to be (f_c + a b_c) / (n + a). Every a is as likely as
-another beforehand, on a logarithmic scale, and counts by how likely it makes f.
+nothing. So let b be the shares of classes in what the model says of D, and let those among all failures like the ones
+shown be drawn from a Dirichlet distribution around b with concentration a: small where they are alike, large where
+they are as mixed as D. If f_c of n failures are called c, the share of c is expected to be (f_c + a b_c) / (n + a).
+Every a is as likely as another beforehand, on a logarithmic scale, and counts by how likely it makes f.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-CONCENTRATIONS = 2.0 ** np.arange(-4, 11)
+CONCENTRATIONS = 2.0 ** np.arange(-20, 21)
 
 
-def relevance(kinds: np.ndarray, called: np.ndarray, scarcer: float) -> dict[int, float]:
-    """Of every class of D, from 0 to 1: in full where D has it at most so many times as often as failures are called
-    it. `kinds` are the labels of D, and `called` is what the model says of each failure."""
-    classes, counts = np.unique(kinds, return_counts=True)
-    shares = counts / max(1, len(kinds))
+def relevance(said: np.ndarray, called: np.ndarray, hardly: float) -> dict[int, float]:
+    """Of every class the model says of D, from 0 to 1: in full where failures are called it at least `hardly` as often.
+    `said` is what the model says of each example of D, and `called` is what it says of each failure."""
+    classes, counts = np.unique(said, return_counts=True)
+    shares = counts / max(1, len(said))
     often = (called[:, None] == classes).sum(0)
     expected = _likely(often, shares) @ _expected(often, shares)
-    return dict(zip(classes.tolist(), np.minimum(1, scarcer * expected / shares).tolist(), strict=True))
+    return dict(zip(classes.tolist(), np.minimum(1, expected / (hardly * shares)).tolist(), strict=True))
 
 
 def _expected(often: np.ndarray, shares: np.ndarray) -> np.ndarray:
