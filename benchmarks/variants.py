@@ -5,8 +5,10 @@
 
 DIR as in quality.py. Each change is a variant; in it names of amends.settings have other values. Without --repairs it
 is told how well the search finds wrong labels (AP) and what it costs, in passes over D; with it, overall accuracy after
-the repair less that of training on without the wrong labels, what the repair costs, and how many were refused. Means
-and the worst over all models, then the mean of each setting. Runs on torch and numpy alone, one thread each.
+the repair less that of training on without the wrong labels, what the repair costs, and how many were refused; with
+--one-kind the search is shown the failures of the most frequent kind alone (true, predicted), and wrong labels that
+carry what they are called are its causes. Means and the worst over all models, then the mean of each setting. Runs on
+torch and numpy alone, one thread each.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import warnings
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -55,8 +58,8 @@ def _replaced(record: Any, names: list[str], value: Any) -> Any:
     return replace(record, **{first: _replaced(getattr(record, first), rest, value) if rest else value})
 
 
-def rows(todo: tuple[str, str, int, list[str], bool]) -> list[Row]:
-    folder, setting, seed, variants, repairs = todo
+def rows(todo: tuple[str, str, int, list[str], str]) -> list[Row]:
+    folder, setting, seed, variants, measure = todo
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     world, _ = price.trained(folder, setting, seed, "cpu")
@@ -65,7 +68,7 @@ def rows(todo: tuple[str, str, int, list[str], bool]) -> list[Row]:
     for variant in variants:
         settings = changed(DEFAULT, variant)
         with patch.object(methods.Default, "settings_for", lambda self, large, settings=settings: settings):
-            (figure, refused), cost = price.timed(lambda: (repaired if repairs else found)(world, seed), "cpu")
+            (figure, refused), cost = price.timed(lambda: MEASURES[measure](world, seed), "cpu")
         made.append(Row(setting, variant, figure, cost / unit, refused))
     return made
 
@@ -73,6 +76,16 @@ def rows(todo: tuple[str, str, int, list[str], bool]) -> list[Row]:
 def found(world: World, seed: int) -> tuple[float, bool]:
     influence = amends.identify(world.net, world.train, world.sets["query"], world.sets["guard"], seed=seed)
     return average_precision(influence.scores, world.wrong), False
+
+
+def found_of_one_kind(world: World, seed: int) -> tuple[float, bool]:
+    x, y = world.sets["query"]
+    with torch.no_grad():
+        said = outputs(world.net, x).argmax(1)
+    ((true, called), _), *_ = Counter(zip(y.tolist(), said.tolist(), strict=True)).most_common(1)
+    one = (y == true) & (said == called)
+    influence = amends.identify(world.net, world.train, (x[one], y[one]), world.sets["guard"], seed=seed)
+    return average_precision(influence.scores, world.wrong & (world.train[1].cpu().numpy() == called)), False
 
 
 def repaired(world: World, seed: int) -> tuple[float, bool]:
@@ -87,18 +100,20 @@ def repaired(world: World, seed: int) -> tuple[float, bool]:
     return result.metrics["overall"]["after"] - float(ok.double().mean()), result.verdict == "not repaired"
 
 
-def table(made: list[Row], variants: list[str], repairs: bool) -> str:
-    what = "accuracy beyond that without the wrong labels" if repairs else "AP"
+MEASURES = {"AP": found, "AP of one kind": found_of_one_kind, "accuracy beyond that without the wrong labels": repaired}
+
+
+def table(made: list[Row], variants: list[str], measure: str) -> str:
     settings = list(dict.fromkeys(row.setting for row in made))
     lines = [
-        f"| {what} | mean | worst | passes | refused | {' | '.join(settings)} |",
+        f"| {measure} | mean | worst | passes | refused | {' | '.join(settings)} |",
         f"|{'---|' * (len(settings) + 5)}",
     ]
     for variant in variants:
         mine = [row for row in made if row.variant == variant]
         figures = [row.figure for row in mine]
         each = [np.mean([row.figure for row in mine if row.setting == name]) for name in settings]
-        refused = f"{sum(row.refused for row in mine)} of {len(mine)}" if repairs else "-"
+        refused = f"{sum(row.refused for row in mine)} of {len(mine)}" if MEASURES[measure] is repaired else "-"
         lines.append(
             f"| {variant} | {np.mean(figures):.3f} | {min(figures):.3f} | {np.mean([row.passes for row in mine]):.0f} "
             f"| {refused} | {' | '.join(f'{figure:.3f}' for figure in each)} |"
@@ -114,14 +129,19 @@ def main() -> None:
     ask.add_argument("--seeds", type=int, default=1)
     ask.add_argument("--jobs", type=int, default=2, help="models at once")
     ask.add_argument("--change", action="append", default=[], help='a variant: "name=value; name=value"')
-    ask.add_argument("--repairs", action="store_true", help="whole repairs, not the search alone")
+    search, one, repair = MEASURES
+    ask.add_argument(
+        "--repairs", dest="measure", action="store_const", const=repair, help="whole repairs, not the search"
+    )
+    ask.add_argument("--one-kind", dest="measure", action="store_const", const=one, help="failures of one kind alone")
+    ask.set_defaults(measure=search)
     args = ask.parse_args()
     variants = [AS_IT_IS, *args.change]
-    todo = [(args.data, setting, seed, variants, args.repairs)
+    todo = [(args.data, setting, seed, variants, args.measure)
             for setting in args.settings for seed in range(args.first, args.first + args.seeds)]  # fmt: skip
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
         made = [row for several in pool.map(rows, todo) for row in several]
-    print(table(made, variants, args.repairs))
+    print(table(made, variants, args.measure))
 
 
 if __name__ == "__main__":
