@@ -5,7 +5,7 @@
 DIR as in quality.py. Accuracies are overall, failures and right examples as they occurred: before, after the repair,
 trained on with nothing removed (the control of the repair), and trained on without the wrong labels. Those of a repair
 are on the half of both that it did not search with. AP is that of the search, beside that of the loss. Rows that are in
-the file already are not made again. Runs on torch and numpy alone, one thread each.
+the file already are not made again. Runs on torch and numpy alone, one thread each; `--device cuda` for large models.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Row(NamedTuple):
     verdict: str
 
 
-def one(todo: tuple[str, str, int, float]) -> Row | None:
+def one(todo: tuple[str, str, int, str, float]) -> Row | None:
     """None where it is too late to begin."""
-    folder, setting, seed, until = todo
+    folder, setting, seed, device, until = todo
     if time.time() > until:
         return None
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    world, _ = price.trained(folder, setting, seed, "cpu")
+    world, _ = price.trained(folder, setting, seed, device)
     failures, right = (
         tuple(torch.cat(part) for part in zip(*(world.sets[name] for name in names), strict=True))
         for names in (("query", "holdout"), ("guard", "remaining"))
@@ -65,7 +65,7 @@ def one(todo: tuple[str, str, int, float]) -> Row | None:
     share, wrong = len(failures[1]) / (len(failures[1]) + len(right[1])), world.wrong
     clean, nan = (amends.treat(world.net, world.train, wrong, seed=seed) if wrong.any() else None), float("nan")
     with torch.no_grad():
-        loss = nnf.cross_entropy(outputs(world.net, world.train[0]), world.train[1], reduction="none").numpy()
+        loss = nnf.cross_entropy(outputs(world.net, world.train[0]), world.train[1], reduction="none").cpu().numpy()
         of = [float((outputs(clean, x).argmax(1) == y).double().mean()) for x, y in (failures, right)] if clean else []
     return Row(
         setting,
@@ -113,12 +113,13 @@ def main() -> None:
     ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
     ask.add_argument("--seeds", type=int, default=5)
     ask.add_argument("--jobs", type=int, default=2, help="repairs at once")
+    ask.add_argument("--device", default="cpu", help="where models are trained and repaired")
     ask.add_argument("--seconds", type=float, default=1e9, help="after which no repair is begun")
     ask.add_argument("--out", type=Path, help="a file for the rows; a second run goes on")
     args = ask.parse_args()
     rows = [] if args.out is None else kept(args.out)
     there, until = {row[:2] for row in rows}, time.time() + args.seconds
-    todo = [(args.data, setting, seed, until) for setting in args.settings for seed in range(args.seeds)
+    todo = [(args.data, setting, seed, args.device, until) for setting in args.settings for seed in range(args.seeds)
             if (setting, seed) not in there]  # fmt: skip
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
         for made in as_completed([pool.submit(one, what) for what in todo]):
