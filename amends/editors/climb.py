@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor
 
+from amends.editors.moments import Moments
 from amends.errors import BadInput, NonFinite, at_least
 from amends.evidence.factor import Factor, Term, Value
 from amends.evidence.params import Params, flatten, large, plus, unflatten, zeros_like
@@ -219,25 +220,21 @@ class Adam:
         per_epoch = max(1, -(-largest // self.batch))
         noise, draws = (torch.Generator().manual_seed(self.seed) for _ in range(2))
         streams = [_batches(t, self.batch, noise) if isinstance(t, Factor) else _forever(t) for t in terms]
-        point = {k: v.clone() for k, v in start.items()}
-        optimiser = torch.optim.Adam(list(point.values()), lr=self.rate)
+        moments = Moments(flatten(start).clone())
+        point = unflatten(moments.point, start)  # views, which move with it
         steps = round(self.epochs * per_epoch)
         last = flatten(start)
         for i in range(steps):
             with coarse(point):
                 _, grad = total([self._read(next(s), draws) for s in streams], point)
-            for k, v in point.items():
-                v.grad = -grad[k]
-            if self.decay:
-                optimiser.param_groups[0]["lr"] = self.rate * (1 - i / steps)
-            optimiser.step()
+            moments.step(flatten(grad), self.rate * (1 - i / steps) if self.decay else self.rate)
             if (i + 1) % (self.every or per_epoch) == 0 or i + 1 == steps:
                 yield _checked({k: v.clone() for k, v in point.items()}, i)
             if self.tolerance and (i + 1) % per_epoch == 0:
-                here = flatten(point)
+                here = moments.point.clone()
                 if (here - last).norm() <= self.tolerance * here.norm():
                     return
-                last = here.clone()
+                last = here
 
     def _read(self, term: Term, draws: torch.Generator) -> Term:
         if not (self.augmented and isinstance(term, Factor) and term.examples.training is not None):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -146,11 +147,18 @@ class Network:
         x = each(x, lambda t: t.to(self.device, self.dtype if t.is_floating_point() else None))
         args, kwargs = ((), x) if isinstance(x, dict) else (x if isinstance(x, tuple) else (x,), {})
         with self._differentiable():
-            out = functional_call(self.module, theta, args, kwargs)
+            out = functional_call(self.module, theta, args, kwargs, tie_weights=self.tied)
         out = getattr(out, "logits", out)
         if not isinstance(out, Tensor):
             raise BadInput(f"the model returns {kind_of(out)}; return a tensor, or an object with .logits")
         return out.to(self.dtype) if out.dtype in HALF else out
+
+    @cached_property
+    def tied(self) -> bool:
+        """Whether a parameter or buffer has two names, which are looked for at every call then."""
+        named = (self.module.named_parameters, self.module.named_buffers)
+        each, every = (sum(len(list(f(remove_duplicate=once))) for f in named) for once in (True, False))
+        return each < every
 
     def _differentiable(self) -> AbstractContextManager[Any]:
         """Without cuDNN for recurrent layers: it cannot differentiate them in eval mode, nor twice."""

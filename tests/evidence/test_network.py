@@ -9,6 +9,8 @@ from torch import nn
 
 import amends
 from amends.errors import BadInput
+from amends.evidence.network import Network
+from amends.likelihoods import Categorical
 
 
 class Recurrent(nn.Module):
@@ -66,3 +68,26 @@ def test_a_layer_without_second_derivatives_leaves_the_members_that_need_none():
     assert members["functional"].refused == ""
     with pytest.raises(BadInput, match=r"no second derivative .*; choose ewc or functional"):
         amends.identify(net, *sets[:2], method=amends.methods.grad_dot())
+
+
+class Tied(nn.Module):
+    """One weight under two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_weight_with_two_names_is_one(tied):
+    """Of θ twice as large the outputs are four times as large, whether the layers share it or each have their own."""
+    net = Tied() if tied else nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
+    network, x = Network.of(net, Categorical()), torch.randn(5, 3)
+    assert network.tied is tied
+    assert len(network.params) == (1 if tied else 2)
+    twice = {k: 2 * v for k, v in network.params.items()}
+    torch.testing.assert_close(network.outputs(twice, x), 4 * net(x).detach())
