@@ -243,7 +243,7 @@ class Chooser:
             (share(data, start) or 0.0) - allowed if least is None else float(least)
             for data, least in zip(self.keep, self.kept.values(), strict=True)
         )
-        guard = share(self.guard, start)
+        guard = None if self.floor is None else share(self.guard, start)
         least = None if self.floor is None or guard is None else guard - float(self.floor)
         return Limits(least, None, keep, tuple(self.kept))
 

@@ -215,5 +215,6 @@ def suspects_of(influence: Influence, guard: Factor | None) -> np.ndarray:
     and no edit that was shown the other failures comes to see them as labelled."""
     if guard is None or influence.unseen is None:
         return np.zeros(0, dtype=int)
-    given, said = votes(influence.failures, guard, influence.train.network.params)
-    return np.flatnonzero((given == 0) & (said >= JUDGING.near) & (influence.unseen < JUDGING.doubted))
+    doubted = np.flatnonzero(influence.unseen < JUDGING.doubted)
+    given, said = votes(influence.failures[doubted], guard, influence.train.network.params)
+    return doubted[(given == 0) & (said >= JUDGING.near)]

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from amends.data.examples import Inputs
+from amends.editors.tangent import Linearised
+from amends.evaluation.predictions import class_targets, groups
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.methods import Method
@@ -48,6 +50,14 @@ class Known:
         found = [f(self.outputs[at], y) for at, y in self.data.targets()]
         return torch.cat(found).double().cpu().numpy() if found else np.zeros(0)
 
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """The name of each example's group."""
+        if self.outputs is None or not class_targets(self.data):
+            return groups(self.data)
+        decide = self.data.network.likelihood.decide
+        return groups(self.data, self.each(lambda outputs, _: decide(outputs)).astype(np.int64))
+
     def edited(self, q: Posterior, after: Posterior) -> Edited:
         return Edited(self, q, after)
 
@@ -66,6 +76,8 @@ class Edited:
         network = self.known.data.network
         if self.known.outputs is None or not len(self.known):
             return None if self.known.outputs is None else self.known.outputs[None]
+        if isinstance(self.after, Linearised):
+            return self.after.outputs(self.known.data, self.known.outputs)[None]
         said = self.known.data.map(lambda x, _: _said(network, self.after, x).transpose(0, 1))
         return said.transpose(0, 1)
 

@@ -17,7 +17,6 @@ from amends.data.splits import halves, some
 from amends.editors import follow
 from amends.editors.tangent import Linearised
 from amends.errors import BadInput
-from amends.evaluation.predictions import groups
 from amends.evidence.factor import Factor
 from amends.evidence.targets import alike
 from amends.likelihoods import Likelihood, probability
@@ -49,8 +48,7 @@ class Evidence:
 
     def both_ways(self) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], ...]]:
         """Halves to show and to look at, of failures and of right examples; then they change places."""
-        sets = (self.failures.data, self.judges.data)
-        return zip(*(halves(groups(data), self.seed) for data in sets), strict=True)
+        return zip(*(halves(known.groups, self.seed) for known in (self.failures, self.judges)), strict=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from amends.editors.step import natural_gradient
 from amends.evidence.factor import Factor, Term
 from amends.evidence.network import derivative
-from amends.evidence.params import Params, plus
+from amends.evidence.params import Params, dot, plus
 from amends.posteriors import Posterior
+
+LOOKED_AT = 32  # examples on which a difference is compared with the derivative
+AGREE = 0.01  # how far apart the two may be, relative to the derivative
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,33 @@ class Linearised:
     def rows(self, f: Callable[[Params], Tensor]) -> Tensor:
         value, change = derivative(f, self.origin.mean, self.direction)
         return (value + change)[None]
+
+    def outputs(self, data: Factor, known: Tensor) -> Tensor:
+        """f(mean) + J v of every example, where f(mean) is `known`.
+
+        A forward pass a short way along v then gives J v at a third of the price. It is taken where it agrees with the
+        derivative on the first examples: not where outputs are rounded coarsely, as on a GPU they may be.
+        """
+        network, few = data.network, data[:LOOKED_AT]
+        ahead, step = self._ahead(torch.finfo(known.dtype).eps)
+
+        def derived(part: Factor) -> Tensor:
+            return part.map(lambda x, _: self.rows(lambda theta: network.outputs(theta, x))[0])
+
+        def change(part: Factor) -> Tensor:
+            return (part.outputs(ahead) - known[: len(part)]) / step
+
+        slope = derived(few) - known[: len(few)]
+        if (change(few) - slope).norm() <= AGREE * slope.norm():
+            return known + change(data)
+        return derived(data)
+
+    def _ahead(self, rounding: float) -> tuple[Params, float]:
+        """A point along v, and how far it is: a quarter of the root of what is rounded off, relative to the mean, so
+        that rounding and leaving the tangent err about as much."""
+        length, size = (dot(a, a) ** 0.5 for a in (self.direction, self.origin.mean))
+        step = rounding**0.5 / 4 * (size or 1.0) / (length or 1.0)
+        return plus(self.origin.mean, self.direction, step), step
 
     def times(self, factor: Factor) -> list[Term]:
         return self.origin.times(factor)
