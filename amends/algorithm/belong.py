@@ -73,10 +73,11 @@ def of_train(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
         return
     anew = fitted_anew(features(train, train.network.params).cpu().numpy(), y, halves(y, 0))
     if knows_more(y, said, anew):
+        norm = "what its batch norm remembers, " if _remembering(train) else ""
         yield (
             f"the model is right for {(said == y).mean():.1%} of train, and a last layer fitted anew to what it sees "
             f"would be for {(anew == y).mean():.1%}: a model that was trained on this data knows more of it; model; "
-            "check its weights, how inputs are prepared (mean, std, size) and the order of classes"
+            f"check its weights, {norm}how inputs are prepared (mean, std, size) and the order of classes"
         )
     elif unknown(y, outputs, LEARNED):
         yield _guessing(y, said, "train")
@@ -146,11 +147,9 @@ def readings(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
 
 def _from_memory(train: Factor) -> float | None:
     """How far what the first batch norm meets is from what it remembers; None where there is none."""
-    module = train.network.module
-    norms = (m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm))
-    first = next((m for m in norms if m.running_mean is not None and m.running_var is not None), None)
-    if first is None:
+    if not (norms := _remembering(train)):
         return None
+    first = norms[0]
     met: list[Tensor] = []
     handle = first.register_forward_pre_hook(lambda _, args: met.append(args[0].detach()))
     try:
@@ -163,6 +162,12 @@ def _from_memory(train: Factor) -> float | None:
     if not met:
         return None
     return float(_distances(*_of_channels(met[0]), first.running_mean.double(), first.running_var.double()).median())
+
+
+def _remembering(train: Factor) -> list[nn.modules.batchnorm._BatchNorm]:
+    """Batch norms with statistics of the inputs they met."""
+    norms = [m for m in train.network.module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    return [m for m in norms if m.running_mean is not None and m.running_var is not None]
 
 
 def differently_prepared(train: Factor, held: Mapping[str, Factor]) -> Iterator[str]:

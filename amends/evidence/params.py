@@ -21,7 +21,7 @@ def scaled(a: Params, scale: float) -> Params:
 
 def dot(a: Params, b: Params) -> float:
     """⟨a, b⟩, summed in float64."""
-    return sum(float((a[k].double() * b[k].double()).sum()) for k in a)
+    return float(sum((a[k].double() * b[k].double()).sum() for k in a))
 
 
 def zeros_like(a: Params) -> Params:

@@ -1,4 +1,4 @@
-"""What a batch norm remembers of training, against what it meets."""
+"""What a batch norm remembers of training, against what it meets; and that a model that knows too little is told so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from amends.algorithm.belong import readings
+from amends.algorithm.belong import logits, of_train, readings
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical
 from tests.conftest import factor
@@ -31,3 +31,16 @@ def test_what_a_batch_norm_remembers_of_series_tables_and_images(shape):
     for model, said in ((net, False), (forgot, True)):
         told = list(readings(factor(Network.of(model.eval(), Categorical()), x, y, batch=200), None))
         assert any(NORM in line for line in told) == said
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d(8), nn.Identity()])
+def test_a_batch_norm_that_remembers_is_named_where_a_model_knows_too_little(norm):
+    """Its last layer was never trained."""
+    torch.manual_seed(0)
+    x, y = torch.randn(400, 8), torch.arange(400) % 2
+    x[:, 0] += 4.0 * y
+    train = factor(Network.of(nn.Sequential(norm, nn.Linear(8, 2)).eval(), Categorical()), x, y, batch=200)
+    (told,) = of_train(train, logits(train))
+    assert "a model that was trained on this data knows more of it" in told
+    named = "check its weights, what its batch norm remembers, how inputs" in told
+    assert named == isinstance(norm, nn.BatchNorm1d)
