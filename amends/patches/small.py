@@ -20,7 +20,7 @@ from amends.progress import Part, Progress
 
 Level: TypeAlias = dict[str, Move | None]
 TRYING, CHOSEN = "trying how small it can be", "fitting the size that was chosen"
-LONGER = 1.2  # times as many bytes, from one size that is tried to the next
+LONGER = 1.1  # times as many bytes, from one size that is tried to the next
 PRICES = 240  # of a byte, eight of them half of the eight before
 LEAST = 1e-9  # of a distance in nats, where a tensor makes none
 
