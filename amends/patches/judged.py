@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from amends.algorithm.curve import CAUSES, ROUNDING, share
+from amends.algorithm.curve import ROUNDING, share
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.algorithm.verdict import NOT, ON, PARTLY, REPAIRED
@@ -25,7 +25,7 @@ class Judge:
     """What judged a repair: its sets, and what its metrics say of the controls and of what was to be kept. It says
     whether other weights would have had the same verdict; nothing is chosen by it. Where failures were learned from as
     well, forgetting alone has passed the test against the controls, which learned nothing; that stands for any form of
-    the repair. These weights must pass it too, and must be worth more than forgetting alone where the repair is."""
+    the repair, and these weights must pass it too."""
 
     sets: Sets
     metrics: Mapping[str, Any]
@@ -47,17 +47,6 @@ class Judge:
     @property
     def _objective(self) -> Objective:
         return Objective(self.sets.share, self.metrics.get("broken_costs", 1.0))
-
-    @property
-    def _forgetting(self) -> float:
-        """What forgetting alone is worth, where failures were learned from as well and that added something; −inf
-        otherwise."""
-        row, on, rest = at_its_size(self.metrics).get(CAUSES), self.sets.judged_on, self.metrics.get("remaining")
-        if not self.metrics.get("learned") or row is None:
-            return -np.inf
-        worth = self._objective.worth
-        alone = worth(row[on], None if rest is None else row["remaining"])
-        return alone if worth(self.metrics[on]["after"], None if rest is None else rest["after"]) > alone else -np.inf
 
     def _p_value(self, outcome: Outcome) -> float | None:
         """How likely luck alone gains as much over the stronger control: these weights, and forgetting alone where more
@@ -87,18 +76,11 @@ class Judge:
             on = row.get(self.sets.judged_on)
             if on is not None and worth["after"] <= objective.worth(on, None if rest is None else row.get("remaining")):
                 return NOT, f"a control does as well (removed: {name})"
-        if worth["after"] <= self._forgetting:
-            return NOT, "it is worth no more than forgetting alone"
         if p_value is not None and p_value > JUDGING.chance:
             return NOT, f"the gain over a control may be chance (p = {p_value:.2f})"
         if len(self.metrics.get("rounds", ())) > 1:  # of several groups: as they were judged one after the other
             return self.metrics["verdict"], ""
         return (REPAIRED if judged["after"] >= JUDGING.enough else PARTLY), ""
-
-
-def at_its_size(metrics: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The rows of the curve with as many removed as in the repair, by what was done."""
-    return {row["by"]: row for row in metrics.get("curve", ()) if row["removed"] == metrics["removed"]}
 
 
 def _moves(seen: BeforeAfter | None, control: Mapping[str, int], fits: int) -> np.ndarray | None:

@@ -18,7 +18,7 @@ from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.params import Params
 from amends.patches.guards import Guards
-from amends.patches.judged import Judge, at_its_size
+from amends.patches.judged import Judge
 from amends.patches.names import tensors, tied
 from amends.patches.patch import Patch, State, between
 from amends.patches.small import Small, by_name_in_files
@@ -63,8 +63,7 @@ class Repaired:
         after = {**before, **ends_at(patch, state, before)}
         start, end = (in_network(s, self.network) for s in (before, after))
         given = {name: replace(f, network=replace(f.network, params=start)) for name, f in self.given.items()}
-        there = {**self.metrics, "curve": ()}  # what forgetting alone is worth there nobody knows
-        judged = replace(self, given=given, metrics=there).judge(end)
+        judged = replace(self, given=given).judge(end)
         told = {"name": other.about.get("name", ""), "holds": judged["verdict"] == self.metrics["verdict"], **judged}
         return (with_base(patch, before, after, judged) if told["holds"] else patch), told
 
@@ -131,9 +130,10 @@ def not_by_heart(metrics: Mapping[str, Any], share: float) -> float:
     """Of what a repair gained on what guards it, the part that it had gained before it learned from that as well: the
     rest may be known by heart, and nobody else would miss it. All of it where nothing of it was learned."""
     worth, gains = Objective(share).worth, {}
-    for by, row in at_its_size(metrics).items():
-        guard = row.get("guard")
-        gains[by] = worth(row["query"], guard) - worth(0.0, None if guard is None else 1.0)
+    for row in metrics.get("curve", ()):
+        if row["removed"] == metrics["removed"]:
+            guard = row.get("guard")
+            gains[row["by"]] = worth(row["query"], guard) - worth(0.0, None if guard is None else 1.0)
     if not metrics.get("learned") or not gains.keys() >= {CAUSES, LEARNED} or gains[LEARNED] <= 0:
         return 1.0
     return min(max(gains[CAUSES] / gains[LEARNED], 0.0), 1.0)
