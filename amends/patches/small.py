@@ -21,6 +21,7 @@ from amends.progress import Part, Progress
 Level: TypeAlias = dict[str, Move | None]
 TRYING, CHOSEN = "trying how small it can be", "fitting the size that was chosen"
 LONGER = 1.1  # times as many bytes, from one size that is tried to the next
+ENOUGH = 0.01  # of the weights' bytes: nobody asks for less, and what is shorter answers worse
 PRICES = 240  # of a byte, eight of them half of the eight before
 LEAST = 1e-9  # of a distance in nats, where a tensor makes none
 
@@ -36,15 +37,15 @@ class Small:
 
     def __call__(self, progress: Progress) -> Level | None:
         """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds. First
-        the shortest that holds with the nearest numbers, which takes no fit; then the shortest below it that holds
+        the shortest that holds with the nearest numbers, which takes no fit; then the shortest up to it that holds
         where it is fitted to the answers, fitted to all there is."""
         progress.say("looking for ways to make it small")
         levels = self.levels()
         near = _shortest(levels, lambda level: self.guards.cost([self.after(level)] * len(HALVES)))
-        below = levels if near is None else levels[:near]
-        tries = len(HALVES) * len(below).bit_length()
+        shorter = levels if near is None else levels[: near + 1]
+        tries = len(HALVES) * len(shorter).bit_length()
         progress.plan([Part(TRYING, "fit", tries, 1.0), Part(CHOSEN, "fit", 1, 1.0)], {})
-        found = _shortest(below, lambda level: self.cost(level, progress))
+        found = _shortest(shorter, lambda level: self.cost(level, progress))
         if found is not None:
             return self.fitted(levels[found], progress)
         return None if near is None else levels[near]
@@ -68,16 +69,19 @@ class Small:
 
     def levels(self) -> list[Level]:
         """Ways to move all of the tensors, the shortest first: at every price of a byte the nearest to the repaired
-        weights, where a tensor counts by how far answers go without its part."""
+        weights, where a tensor counts by how far answers go without its part. Of those that are short enough in any
+        case the longest alone."""
         choices = {name: hull(self._choices(name)) for name in self._moving}
         worst = sum(those[0].error for those in choices.values())
+        enough = ENOUGH * sum(v.numel() * v.element_size() for v in self.start.values())
         levels, last = [], 0.0
         for number in range(PRICES):
             price = worst * 2.0 ** (-number / 8)
             taken = {name: cheapest(those, price) for name, those in choices.items()}
             size = sum(c.size for c in taken.values())
             if size > LONGER * last:
-                levels.append({name: c.move for name, c in taken.items()})
+                level = {name: c.move for name, c in taken.items()}
+                levels = [level] if size <= enough else [*levels, level]
                 last = size
         return levels or [{name: those[-1].move for name, those in choices.items()}]
 

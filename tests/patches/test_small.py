@@ -141,6 +141,21 @@ def test_where_no_fit_holds_the_nearest_numbers_are_taken(result, monkeypatch):
     assert at == 0 or not guards_of(shorter, shorter.levels()[at - 1]).small
 
 
+def test_what_is_short_enough_is_not_made_shorter(result, monkeypatch):
+    """Of the sizes up to a share of the weights the longest alone is tried; the others are as they were."""
+    from amends.patches import small as form
+
+    shorter = of(result).shorter
+    monkeypatch.setattr(form, "ENOUGH", 0.0)
+    every = shorter.levels()
+    monkeypatch.setattr(form, "ENOUGH", 0.03)
+    found = shorter.levels()
+    assert 1 < len(found) < len(every)
+    assert [level_bytes(level) for level in found] == [level_bytes(level) for level in every[-len(found) :]]
+    monkeypatch.setattr(form, "ENOUGH", 1e9)
+    assert [level_bytes(level) for level in shorter.levels()] == [level_bytes(every[-1])]
+
+
 def guards_of(shorter, level):
     return shorter.guards.cost([shorter.after(level)] * 2)
 
