@@ -128,10 +128,11 @@ def _factors(part: Factor, theta: Params, probe: Probe, layers: list[Owned]) -> 
 
         def receive(call: Call, g: Tensor, w: Tensor = w, seen: set[Owned] = seen) -> None:
             owned, i = call.owned, place[call.owned]
-            a, g = _rows(owned, call.input, g)
-            found[f"g {i}"] = found.get(f"g {i}", 0) + torch.einsum("bgot,bgpt->gop", g, g)
-            if owned not in seen:
+            out = _outward(owned, g)
+            found[f"g {i}"] = found.get(f"g {i}", 0) + torch.einsum("bgot,bgpt->gop", out, out)
+            if owned not in seen:  # inputs are those of the batch, whatever is sent back
                 seen.add(owned)
+                a, _ = _rows(owned, call.input, g)
                 weighted = a * w.abs()[:, None, None, None]
                 found[f"a {i}"] = found.get(f"a {i}", 0) + torch.einsum("bgit,bgjt->gij", weighted, a)
                 count = torch.tensor(float(w.abs().sum()) * a.shape[-1], dtype=torch.float64)
@@ -193,10 +194,16 @@ def _along(part: Factor, theta: Params, probe: Probe, spectra: dict[Owned, Spect
 def _rows(owned: Owned, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     """Inputs [batch, groups, in (+1), places] and output gradients [batch, groups, out, places]."""
     if owned.rule is rules.conv:
-        a, g = rules.unfolded(owned.module, a, g)  # type: ignore[arg-type]
+        a, _ = rules.unfolded(owned.module, a, g)  # type: ignore[arg-type]
     else:
         a = a.reshape(len(a), -1, a.shape[-1]).mT[:, None]
-        g = g.reshape(len(g), -1, g.shape[-1]).mT[:, None]
     if "bias" in owned.names:
         a = torch.cat([a, torch.ones_like(a[:, :, :1])], 2)
-    return a, g
+    return a, _outward(owned, g)
+
+
+def _outward(owned: Owned, g: Tensor) -> Tensor:
+    """Output gradients [batch, groups, out, places]."""
+    if owned.rule is rules.conv:
+        return g.reshape(len(g), owned.module.groups, g.shape[1] // owned.module.groups, -1)  # type: ignore[operator]
+    return g.reshape(len(g), -1, g.shape[-1]).mT[:, None]
