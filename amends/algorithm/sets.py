@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any
@@ -72,14 +72,6 @@ class Sets:
 HELD_OUT = ("failures", "remaining", "unnamed")  # all that was given beside train and the sets to keep
 
 
-def evaluation(given: Mapping[str, Factor], theta: Params) -> dict[str, Any]:
-    """Everything held out that was given, whatever it was used for: accuracies with the weights the network came with
-    and with θ."""
-    sets = [given[name] for name in HELD_OUT if name in given]
-    pairs = (BeforeAfter(right(data, data.network.params), right(data, theta)) for data in sets)
-    return reduce(BeforeAfter.then, pairs).summary
-
-
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The model with weights θ beside the model as it came. Each set is predicted once, when it is first asked for."""
@@ -108,6 +100,12 @@ class Outcome:
     @cached_property
     def remaining(self) -> BeforeAfter | None:
         return None if self.sets.remaining is None else self._of("remaining")
+
+    def evaluation(self, others: Sequence[Factor]) -> dict[str, Any]:
+        """Everything held out that was given, whatever it was used for: the sets, and the `others`."""
+        pairs = [pair for pair in (self.query, self.holdout, self.other_groups, self.remaining) if pair is not None]
+        pairs += [BeforeAfter(right(data, data.network.params), right(data, self.here)) for data in others]
+        return reduce(BeforeAfter.then, pairs).summary
 
     def _of(self, name: str) -> BeforeAfter:
         data, before = getattr(self.sets, name), self.sets.before[name]
@@ -186,7 +184,7 @@ class Outcome:
         if not sets:
             return {}
         start = sets[0].network.params
-        count = sets[0].outputs(start).shape[-1]
+        count = sets[0][:1].outputs(start).shape[-1]
         if not 0 < count <= MOST_CLASSES:
             return {}
         names = list(sets[0].examples.classes)

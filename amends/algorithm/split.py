@@ -87,6 +87,12 @@ class Split:
             first={name: own_first(f) for name, f in copies.items() if len(np.unique(f)) < len(f)},
         )  # fmt: skip
 
+    def unmeasured(self, given: dict[str, Factor]) -> list[Factor]:
+        """What is held out and in none of these sets: right examples that guard, and what was given for nothing."""
+        failed, used = given["failures"], np.concatenate([self.query, self.holdout, self.other_groups])
+        rest = [failed[np.setdiff1d(np.arange(len(failed)), used)], self.guarding(given), given.get("unnamed")]
+        return [data for data in rest if data is not None and len(data)]
+
     def guarding(self, given: dict[str, Factor]) -> Factor | None:
         """The right examples that guard the choices, if there are any."""
         return given["remaining"][self.guard] if len(self.guard) else None

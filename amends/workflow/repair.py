@@ -17,7 +17,6 @@ from amends.algorithm.identify import Identified, Influence
 from amends.algorithm.options import Options, sets_to_keep
 from amends.algorithm.problem import Problem
 from amends.algorithm.rounds import Plan, Round, gone_in, together
-from amends.algorithm.sets import evaluation
 from amends.algorithm.split import Split
 from amends.config.decisions import REMOVE
 from amends.errors import BadInput
@@ -219,7 +218,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "offer": whole.offer,
         "controls": whole.controls,
         "curve": [p.row() for p in whole.points],
-        "evaluation": evaluation(given, theta),
+        "evaluation": outcome.evaluation(split.unmeasured(given)),
         "already_right": len(split.already),
         "groups": by_label(split.group[held_out], outcome.failed),
         "rounds": [r.row() for r in rounds],
