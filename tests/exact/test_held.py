@@ -10,7 +10,7 @@ from torch import nn
 import amends
 from amends import methods
 from amends.data.splits import split
-from amends.editors import LBFGS, Adam
+from amends.editors import LBFGS, Adam, Ascent, FixedPoint
 from amends.likelihoods import Gaussian
 from tests.exact import tanh
 from tests.exact.test_edits import edited, pulled
@@ -103,6 +103,42 @@ def test_ogd_forgets_across_the_gradients_that_are_kept(own):
         method = methods.ogd(8)
     kept = [t for t in path if (tanh.logits(t, W.rx).argmax(1) == RIGHT).all()]
     assert kept
+    np.testing.assert_allclose(treated(method, remaining=pair(W.rx, RIGHT)), kept[-1], atol=1e-8)
+
+
+def forgotten(theta):
+    return -tanh.gradients(theta, W.x[CAUSES], W.y[CAUSES]).sum(0)
+
+
+def damped(rate, steps=6):
+    theta, shape = W.theta, DIAGONAL + np.trace(DIAGONAL) / tanh.SIZE * np.eye(tanh.SIZE)
+    for _ in range(steps):
+        theta = theta + rate * np.linalg.solve(shape, pulled(DIAGONAL, forgotten)(theta))
+        yield theta
+
+
+def worth(theta):
+    away = theta - W.theta
+    return -tanh.log_p(theta, W.x[CAUSES], W.y[CAUSES]).sum() - 0.005 * away @ DIAGONAL @ away
+
+
+LONG = {  # steps, and their path where they are so much shorter
+    "ascent": (methods.ewc(unlearn=Ascent(steps=6, stride=0.9), gamma=2 / (0.01 * N)),
+               lambda k: ascent(pulled(0.01 * DIAGONAL, forgotten), worth, 6, 0.9 * k)),
+    "fixed point": (methods.ewc(unlearn=FixedPoint(steps=6, rate=9.0, damping=1.0)), lambda k: damped(9.0 * k)),
+    "adam": (methods.ewc(unlearn=Adam(rate=0.9, epochs=6, batch=64, every=2)),
+             lambda k: list(tanh.adam(pulled(DIAGONAL, forgotten), W.theta, 0.9 * k, 6))[k == 1 :: 2 if k == 1 else 1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_steps_that_cost_too_much_become_an_eighth_as_long(name):
+    method, path = LONG[name]
+    for k in (1, 1 / 8, 1 / 64):
+        kept = [t for t in path(k) if (tanh.logits(t, W.rx).argmax(1) == RIGHT).all()]
+        if kept:
+            break
+    assert k < 1
     np.testing.assert_allclose(treated(method, remaining=pair(W.rx, RIGHT)), kept[-1], atol=1e-8)
 
 

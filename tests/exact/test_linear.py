@@ -248,3 +248,18 @@ def test_draws_of_a_laplace_posterior():
     last = methods.laplace_mc(draws=6, exact=False)
     found = amends.identify(module(W.theta), pair(W.x, W.y), pair(W.fx, W.fy), method=last)
     assert [tuple(v.shape) for v in found.edited.mean.values()] == [(3, 4), (3,)]
+
+
+def test_a_predictive_form_that_few_draws_carry_is_refused():
+    """1/p of six draws: as many as (Σw)²/Σw² stand for; the examples of which there are fewer than two are counted."""
+    import torch
+
+    noise, spread = torch.Generator().manual_seed(3), (np.diag(WHOLE) + 0.3) ** -0.5
+    draws = [np.concatenate([torch.randn(s, generator=noise, dtype=torch.float64).numpy().reshape(-1)
+                             for s in tanh.SHAPES]) for _ in range(6)]  # fmt: skip
+    weight = np.exp(-np.stack([tanh.log_p(W.theta + d * spread, W.x, W.y) for d in draws]))
+    few = int((weight.sum(0) ** 2 / (weight**2).sum(0) < 2).sum())
+    assert 0 < few < N
+    method = methods.laplace_mc(Diagonal(GGN(), prior=0.3), draws=6, last_layer=False, seed=3)
+    with pytest.raises(amends.errors.NotConverged, match=f"too few of 6 draws .* for {few} of {N} examples"):
+        scores(method)

@@ -146,3 +146,22 @@ def test_a_useless_estimate_is_refused():
     with pytest.raises(NotConverged, match="of 200 draws carry"):
         log_density_ratio(q, q, data[:38])
     assert log_density_ratio(q, q, data[:1]).value == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_estimate_comes_with_its_standard_error_and_the_draws_that_carry_it():
+    """By the delta method, the deviation of the weights over their mean and the root of n."""
+    x, y, network = regression(n=40)
+    data = factor(network, x, y)
+    curvature = Dense(GGN(), prior=0.7)
+    q = Normal(network.params, curvature(data, network.params), curvature, 40).sampled(200)
+    after = q.moved({k: v + 0.02 for k, v in q.mean.items()}, 0.0 * data)
+    found, causes = log_density_ratio(q, after, data[:2]), data[:2]
+    values, errors, sizes = [], [], []
+    for side in (q, after):
+        weights = (-side.rows(causes.per_example).double().sum(1)).exp()
+        values.append(float(weights.mean().log()))
+        errors.append(float(weights.std() / weights.mean() / 200**0.5))
+        sizes.append(float(weights.sum() ** 2 / (weights**2).sum()))
+    assert found.value == pytest.approx(values[1] - values[0], rel=1e-9)
+    assert found.error == pytest.approx((errors[0] ** 2 + errors[1] ** 2) ** 0.5, rel=1e-9)
+    assert (found.effective_before, found.effective_after) == pytest.approx(tuple(sizes), rel=1e-9)
