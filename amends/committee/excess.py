@@ -78,9 +78,7 @@ class RightLabels:
         failed = ~train.each(train.data.network.likelihood.right).astype(bool)
         failing = _failing(train, failures, right_ones, float(failed.mean()), settings.errors)
         missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in np.unique(kinds).tolist()}
-        behind = {}
-        if _classes(train, failures, right_ones):
-            behind = relevance(_said(train), _said(failures), settings.hardly)
+        behind = relevance(train.said, failures.said, settings.hardly) if _classes(train, failures, right_ones) else {}
         return cls(kinds, failed_kinds, right_kinds, failing, missing, settings, behind)
 
     def __getitem__(self, positions: np.ndarray) -> RightLabels:
@@ -246,11 +244,6 @@ def _kinds(*sets: Known) -> list[np.ndarray]:
 
 def _classes(*sets: Known) -> bool:
     return all(class_targets(known.data) and known.data.examples.y.ndim == 1 for known in sets)
-
-
-def _said(known: Known) -> np.ndarray:
-    """The class the model says of each."""
-    return known.each(lambda outputs, _: known.data.network.likelihood.decide(outputs)).astype(int)
 
 
 def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: float, errors: float) -> float:

@@ -55,8 +55,12 @@ class Known:
         """The name of each example's group."""
         if self.outputs is None or not class_targets(self.data):
             return groups(self.data)
-        decide = self.data.network.likelihood.decide
-        return groups(self.data, self.each(lambda outputs, _: decide(outputs)).astype(np.int64))
+        return groups(self.data, self.said)
+
+    @cached_property
+    def said(self) -> np.ndarray:
+        """The class the model says of each."""
+        return self.each(lambda outputs, _: self.data.network.likelihood.decide(outputs)).astype(np.int64)
 
     def edited(self, q: Posterior, after: Posterior) -> Edited:
         return Edited(self, q, after)
