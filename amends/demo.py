@@ -13,6 +13,7 @@ from torch.nn import functional as nnf
 from amends.data import digits, flip_labels
 from amends.errors import BadInput
 from amends.methods import Default, Method, Scorer, fine_tune
+from amends.models.loaded import write_weights
 from amends.remember import Data
 from amends.report.pictures import curve_picture, image_grid
 from amends.runs.disk import on_disk, writable
@@ -29,6 +30,7 @@ class Demo:
     """Everything the demo shows."""
 
     repair: Repair
+    model: nn.Module  # as it failed
     images: np.ndarray  # of train
     given: np.ndarray
     true: np.ndarray
@@ -86,8 +88,9 @@ def run(
     )
     pairs = sorted(zip(names.tolist(), counts.tolist(), strict=True), key=lambda p: -p[1])
     return Demo(
-        result, images[train], given, true[train], float((~wrong).mean()), pairs, isinstance(chosen.remember, Data)
-    )
+        result, model, images[train], given, true[train], float((~wrong).mean()), pairs,
+        isinstance(chosen.remember, Data),
+    )  # fmt: skip
 
 
 def check_out(out: Path) -> None:
@@ -122,6 +125,8 @@ def save(demo: Demo, out: Path) -> None:
         ):
             notes = [f"given {demo.given[i]}, true {demo.true[i]}" for i in chosen]
             image_grid(folder / name, demo.images[chosen], notes, title, demo.given[chosen] != demo.true[chosen])
+        (folder / "failing").mkdir()
+        write_weights(demo.model, folder / "failing")
         curve_picture(folder / "curve.png", demo.repair.metrics["curve"], demo.repair.metrics["removed"])
 
     write_run(out, fill, replace=True)

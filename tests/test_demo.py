@@ -10,6 +10,8 @@ import sys
 import time
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from tests.projects import heeding
 
@@ -47,13 +49,23 @@ def test_the_demo_repairs_a_real_model(ran):
 def test_the_demo_writes_a_run_folder(ran):
     folder, _ = ran
     assert sorted(p.name for p in (folder / "runs/demo").iterdir()) == [
-        "causes.csv", "causes.parquet", "curve.csv", "curve.png", "dataset", "failures.csv", "identified",
-        "least_harmful.png", "looks.json", "manifest.sha256", "metrics.json", "repaired", "report.html", "run.toml",
-        "strongest.png",
+        "causes.csv", "causes.parquet", "curve.csv", "curve.png", "dataset", "failing", "failures.csv",
+        "identified", "least_harmful.png", "looks.json", "manifest.sha256", "metrics.json", "repaired", "report.html",
+        "run.toml", "strongest.png",
     ]  # fmt: skip
     assert (folder / "runs/demo/repaired/model.safetensors").stat().st_size > 100_000
     assert (folder / "runs/demo/curve.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(p.name for p in (folder / "runs").iterdir()) == ["demo"]
+
+
+def test_a_patch_leads_from_the_model_that_failed_to_the_repaired_one(ran):
+    folder, _ = ran
+    failing, repaired = (f"runs/demo/{name}/model.safetensors" for name in ("failing", "repaired"))
+    assert amends("patch", "runs/demo", "--weights", failing, "-o", "fix.safetensors", cwd=folder).returncode == 0
+    assert amends("apply", "fix.safetensors", failing, "-o", "new.safetensors", cwd=folder).returncode == 0
+    new, wanted = (load_file(folder / path) for path in ("new.safetensors", repaired))
+    assert new.keys() == wanted.keys()
+    assert all(torch.equal(new[name], wanted[name]) for name in new)
 
 
 def test_lines_off_a_terminal(ran):

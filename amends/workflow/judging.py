@@ -28,7 +28,7 @@ from amends.workflow.job import likelihood_of, model_of, read_set
 from amends.workflow.patching import repaired_model
 
 MEASURED = ("accuracy", "change", "fixed", "broken", "lowest")
-REQUIRED = re.compile(r"\s*(\w+)\s*(>=|<=)\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*")
+REQUIRED = re.compile(r"\s*(\w+)\s*(>=|<=)\s*(-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)\s*")
 
 
 @dataclass(frozen=True)

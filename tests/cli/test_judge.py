@@ -86,7 +86,7 @@ def test_without_a_patch(capsys, fix):
 
 
 @pytest.mark.parametrize(("require", "code"), [
-    ("accuracy>=0.1,change>=0,fixed>=1", 0), ("accuracy>=0.999", 1), ("broken<=-1", 1), ("lowest>=0.999", 1),
+    ("accuracy>=0.1,change>=0,fixed>=1", 0), ("accuracy>=0.999", 1), ("broken<=-1", 1), ("lowest>=.999", 1),
 ])  # fmt: skip
 def test_a_gate(require, code, fix, capsys):
     order = ("judge", "model.safetensors", "evaluation.npz", "--patch", fix, "--require", require)
