@@ -18,7 +18,7 @@ from amends.evidence.params import Params
 from amends.patches.moves import Grid, LowRank, Move
 from amends.patches.shrink import COARSER
 
-STEPS, BATCH = 200, 128
+STEPS, BATCH = 400, 128
 RATE = 0.03  # of the size of what is fitted, at the start; it falls to nothing
 WHOLE = 0.4  # of the steps, after which only whole numbers are tried
 KEPT = 12_800  # examples that are compared on, some of them several times
