@@ -75,7 +75,7 @@ class RightScores:
 
     lean: float = 50.0  # right labels of all classes that stand beside those of one
     taught: float = 1.2  # right labels of D reach a high score so many times as often as those that were taught
-    hardly: float = 0.05  # a class counts in full if failures are called it so many times as often as D is, or more
+    hardly: float = 0.05  # a class counts in full if the model says it of failures so many times as often as of D
     errors: float = 1.0  # standard errors from which one mean may be above another; from twice as many it is
 
 

@@ -64,7 +64,7 @@ class RightLabels:
     failing: float
     missing: Mapping[int, float] = field(default_factory=dict)  # of every class, should it have no failure
     settings: RightScores = DEFAULT.identifying.right
-    behind: Mapping[int, float] = field(default_factory=dict)  # of every class; 1 of others
+    behind: Mapping[int, float] = field(default_factory=dict)  # of each class; one that is not there counts in full
 
     @classmethod
     def of(
@@ -97,8 +97,8 @@ class RightLabels:
 
     def excess(self, train: Tensor, failures: Tensor, right: Tensor, taught: bool = False) -> Excess:
         """From the scores of all three. Those whose labels were `taught`, heavier than D's, reach a high score less
-        often than right ones of D do. What must be wrong is counted without that: removing too few is no repair. Nor do
-        such scores ask which failures are shown, so that relevance has to."""
+        often than right ones of D do. What must be wrong is counted without that: removing too few is no repair. Such
+        scores do not depend on which failures are shown, so labels count by their relevance too."""
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
         if not all(np.isfinite(s).all() for s in (scores, *known)):
             raise NonFinite("scores are not finite; default; choose a method by name")

@@ -2,8 +2,7 @@
 
 A score that asks only whether a label is believed finds wrong labels of every kind, whatever failures are shown. But
 a wrong label teaches the model to say what is written on it: causes of a 1 that is called 7 are among the sevens.
-So a class of which the model hardly ever says that a failure is one, while it says so of many examples of D, was not
-asked for, and its labels count as much less.
+So labels of a class count less where the model hardly ever says that class of the failures, though it says it of D.
 
 Few failures can tell much or little. Five that are all called 7 tell much; five that are called five things tell
 nothing. So let b be the shares of classes in what the model says of D, and let those among all failures like the ones
@@ -17,12 +16,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-CONCENTRATIONS = 2.0 ** np.arange(-20, 21)
+CONCENTRATIONS = 2.0 ** np.arange(-20, 21)  # from failures that are all alike to failures as mixed as D
 
 
 def relevance(said: np.ndarray, called: np.ndarray, hardly: float) -> dict[int, float]:
-    """Of every class the model says of D, from 0 to 1: in full where failures are called it at least `hardly` as often.
-    `said` is what the model says of each example of D, and `called` is what it says of each failure."""
+    """How much labels of each class count, from 0 to 1: in full where the model says the class of failures at least
+    `hardly` times as often as of D. `said` is what it says of each example of D, `called` what it says of each
+    failure."""
     classes, counts = np.unique(said, return_counts=True)
     shares = counts / max(1, len(said))
     often = (called[:, None] == classes).sum(0)

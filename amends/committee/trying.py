@@ -63,7 +63,7 @@ class Trial:
     ends: tuple[tuple[Posterior, Posterior], ...] = ()  # before and after each edit
     known: tuple[tuple[np.ndarray, np.ndarray, Tensor, Tensor], ...] = ()  # which right labels judge, and their scores
     learned: Posterior | None = None  # where a member ended that learned them
-    relevance: np.ndarray | None = None  # of each example, where scores do not ask which failures are shown
+    relevance: np.ndarray | None = None  # of each example, where scores do not depend on the failures shown
 
     @property
     def harm(self) -> tuple[Tensor, ...]:
