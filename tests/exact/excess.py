@@ -1,90 +1,88 @@
-"""How much of D a score sets apart from right labels: one threshold and one example after the other."""
+"""How much of D a score sets apart from right labels, one threshold after the other; what is known of right labels as
+pairs of scores and weights."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from amends.committee.excess import STEPS
-from amends.settings import RightScores
-
-LEAN = RightScores().lean
+STEPS, LEAN = 20, 50.0
 
 
-def reaching(at, scored):
+def reaching(at, scores, weights=None):
     """The share, by weight, that scores as high or higher."""
-    return sum(w for s, w in scored if s >= at) / sum(w for _, w in scored) if scored else 0.0
+    order = np.argsort(-scores)
+    total = np.cumsum(np.concatenate([[0.0], np.ones(len(scores)) if weights is None else weights[order]]))
+    return total[np.searchsorted(-scores[order], -at, side="right")] / total[-1]
 
 
-def count(own):
+def count(weights):
     """So many labels of equal weight say as much."""
-    return sum(w for _, w in own) ** 2 / sum(w * w for _, w in own)
+    return weights.sum() ** 2 / (weights**2).sum()
 
 
-def beyond(at, mine, own, known, lean, missing, more):
-    """The share of these that scores so high, beyond what right labels do; and its standard error."""
-    here, everywhere = (min(1, more * reaching(at, labels)) for labels in (own, known))
-    usual = max(here, (count(own) * here + lean * everywhere) / (count(own) + lean))
+def beyond(at, mine, own, everywhere, lean, missing, more):
+    """The shares of these that score so high; beyond what right labels do; and the standard error of that."""
+    here, all_over = (np.minimum(1, more * reaching(at, *labels)) for labels in (own, everywhere))
+    n, reach = count(own[1]), reaching(at, mine)
+    usual = np.maximum(here, (n * here + lean * all_over) / (n + lean))
     usual += missing * (1 - usual)
-    few = 1 / max(1, count(own))
-    error = (max(usual * (1 - usual), few) * (few + 1 / len(mine))) ** 0.5
-    return max(0.0, sum(s >= at for s in mine) / len(mine) - usual - error), error
+    few = 1 / max(1, n)
+    error = np.sqrt(np.maximum(usual * (1 - usual), few) * (few + 1 / len(mine)))
+    return reach, np.maximum(0.0, reach - usual - error), error
 
 
-def sure(score, mine, own, more, known=(), lean=0.0, missing=0.0):
+def sure(mine, own, everywhere, lean, missing, more):
     """Of those that score as high, or less so, the largest share that must be wrong."""
-    return max(beyond(at, mine, own, known, lean, missing, more)[0] * len(mine) / sum(s >= at for s in mine)
-               for at in mine if at <= score)  # fmt: skip
+    at, back = np.unique(mine, return_inverse=True)
+    reach, over, _ = beyond(at, mine, own, everywhere, lean, missing, more)
+    return np.maximum.accumulate(over / reach)[back]
 
 
-def found(mine, own, known, missing, more):
+def found(mine, own, everywhere, missing, more):
     """What must be wrong; the same from the highest score on, each part by the share of those that reach it; and the
     noise of that."""
     most = total = noise = 0.0
-    for at in sorted(set(mine), reverse=True):
-        here, error = beyond(at, mine, own, known, LEAN, missing, more)
+    at = np.unique(mine)[::-1]
+    for reach, here, error in zip(*beyond(at, mine, own, everywhere, LEAN, missing, more), strict=True):
         if here > most:
-            total += (here - most) * here * len(mine) / sum(s >= at for s in mine)
+            total += (here - most) * here / reach
             most, noise = here, error
     return most, total, noise * total / most if most else 0.0
 
 
 def alike(scores, everywhere, classes, more):
     """How far each class is like all others: the variance its few labels explain, over all there is."""
-    _, furthest = max((sum(scores >= at) / len(scores) - min(1, more * reaching(at, everywhere)), at) for at in scores)
-    reaches = sum(scores >= furthest)
-    thresholds = [sorted(scores, reverse=True)[(reaches * step - 1) // STEPS] for step in range(1, STEPS + 1)]
-    explained, differences = [], []
-    for mine, own in classes:
-        n = count(own)
-        shares = [(reaching(at, everywhere), sum(scores >= at) / len(scores)) for at in thresholds]
-        explained.append([max(1e-12, k * (1 - k) / n + d * (1 - d) / len(mine)) for k, d in shares])
-        differences.append([sum(mine >= at) / len(mine) - reaching(at, own) for at in thresholds])
-    left = []
-    for step in range(STEPS):
-        parts = [1 / e[step] for e in explained]
-        middle = sum(part * d[step] for part, d in zip(parts, differences, strict=True)) / sum(parts)
-        left += [(d[step] - middle) ** 2 - (1 - 1 / len(parts)) / part
-                 for part, d in zip(parts, differences, strict=True)]  # fmt: skip
-    between = max(0.0, np.mean(left))
-    return [np.mean(e) / (np.mean(e) + between) for e in explained]
+    apart = reaching(scores, scores) - np.minimum(1, more * reaching(scores, *everywhere))
+    reaches = sum(scores >= scores[apart.argmax()])
+    at = np.sort(scores)[::-1][[(reaches * step - 1) // STEPS for step in range(1, STEPS + 1)]]
+    right, all_of_d = reaching(at, *everywhere), reaching(at, scores)
+    explained = np.array([
+        np.maximum(1e-12, right * (1 - right) / count(own[1]) + all_of_d * (1 - all_of_d) / len(mine))
+        for mine, own in classes
+    ])  # fmt: skip
+    differences = np.array([reaching(at, mine) - reaching(at, *own) for mine, own in classes])
+    middle = (differences / explained).sum(0) / (1 / explained).sum(0)
+    between = max(0.0, np.mean((differences - middle) ** 2 - (1 - 1 / len(classes)) * explained))
+    return [e.mean() / (e.mean() + between) for e in explained]
 
 
 def excess(scores, kinds, known, known_kinds, weights, missing, more=1.0):
     """What must be wrong of D, what is found, its noise, and for each example how sure it is that it is wrong."""
     share = total = variance = 0.0
     confidence = np.full(len(scores), np.nan)
-    labels = {kind: [(s, w) for s, w, k in zip(known, weights, known_kinds, strict=True) if k == kind and w > 0]
-              for kind in sorted(set(kinds))}  # fmt: skip
-    labels = {kind: own for kind, own in labels.items() if own}
-    told = scores[np.isin(kinds, list(labels))]
-    everywhere = [(s, w / sum(v for _, v in own) * sum(kinds == kind)) for kind, own in labels.items() for s, w in own]
+    at = {kind: (known_kinds == kind) & (weights > 0) for kind in sorted(set(kinds.tolist()))}
+    labels = {kind: (known[here], weights[here]) for kind, here in at.items() if here.any()}
+    told = np.isin(kinds, list(labels))
+    frequent = [w / w.sum() * (kinds == kind).sum() for kind, (_, w) in labels.items()]
+    everywhere = np.concatenate([s for s, _ in labels.values()]), np.concatenate(frequent)
     classes = [(scores[kinds == kind], own) for kind, own in labels.items()]
-    for kind, (mine, own), like in zip(labels, classes, alike(told, everywhere, classes, more), strict=True):
-        for i in np.flatnonzero(kinds == kind):
-            its = sure(scores[i], mine, own, more, everywhere, LEAN, missing.get(kind, 0))
-            confidence[i] = max(its, like * sure(scores[i], told, everywhere, more))
-        most, here, noise = found(mine, own, everywhere, missing.get(kind, 0), more)
+    of_all = np.full(len(scores), np.nan)
+    of_all[told] = sure(scores[told], everywhere, everywhere, 0.0, 0.0, more)
+    for kind, (mine, own), like in zip(labels, classes, alike(scores[told], everywhere, classes, more), strict=True):
+        here, lacking = kinds == kind, missing.get(kind, 0)
+        confidence[here] = np.maximum(sure(mine, own, everywhere, LEAN, lacking, more), like * of_all[here])
+        most, part, noise = found(mine, own, everywhere, lacking, more)
         share += len(mine) / len(scores) * most
-        total += len(mine) / len(scores) * here
+        total += len(mine) / len(scores) * part
         variance += (len(mine) / len(scores) * noise) ** 2
-    return share, total, variance**0.5, np.where(np.isnan(confidence), np.nanmean(confidence), confidence)
+    return share, total, variance**0.5, np.where(told, confidence, np.nanmean(confidence))

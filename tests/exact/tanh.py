@@ -9,12 +9,12 @@ import numpy as np
 
 INPUTS, HIDDEN, CLASSES = 3, 4, 3
 SHAPES = ((HIDDEN, INPUTS), (HIDDEN,), (CLASSES, HIDDEN), (CLASSES,))
-SIZE = sum(int(np.prod(s)) for s in SHAPES)
+ENDS = tuple(int(end) for end in np.cumsum([np.prod(s) for s in SHAPES]))
+SIZE = ENDS[-1]
 
 
 def parts(theta):
-    ends = np.cumsum([int(np.prod(s)) for s in SHAPES])[:-1]
-    return [p.reshape(s) for p, s in zip(np.split(theta, ends), SHAPES, strict=True)]
+    return [theta[start:end].reshape(s) for start, end, s in zip((0, *ENDS), ENDS, SHAPES, strict=False)]
 
 
 def hidden(theta, x):
@@ -57,6 +57,21 @@ def slopes(theta, x, y):
 def gradients(theta, x, y):
     """∇log p of every example: [n, parameters]."""
     return np.einsum("ncp,nc->np", jacobians(theta, x), slopes(theta, x, y))
+
+
+def sent_back(theta, x, vectors):
+    """Σ Jᵀu over the examples, for [n, classes]."""
+    _, _, w2, _ = parts(theta)
+    h = hidden(theta, x)
+    back = vectors @ w2 * (1 - h**2)
+    return np.concatenate([p.reshape(-1) for p in (back.T @ x, back.sum(0), vectors.T @ h, vectors.sum(0))])
+
+
+def along(theta, x, direction):
+    """J v of every example: [n, classes]."""
+    (_, _, w2, _), (v1, c1, v2, c2) = parts(theta), parts(direction)
+    h = hidden(theta, x)
+    return (1 - h**2) * (x @ v1.T + c1) @ w2.T + h @ v2.T + c2
 
 
 def roots(theta, x):

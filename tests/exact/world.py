@@ -41,3 +41,28 @@ def world(n=30):
 
 def pair(x, y):
     return torch.tensor(x), torch.tensor(y)
+
+
+@cache
+def crowd(n, failures, right, seed=0, *, flipped=0.25, steps=60, called=(0, 1, 2), known=(0, 1, 2)):
+    """Three clouds; half or so of the labels of one are wrong in D, and some of another. Of failures the model says
+    what is `called`; failures and right examples are of the `known` classes."""
+    rng = np.random.default_rng(seed)
+    centres = 1.2 * rng.normal(size=(3, 3))
+
+    def drawn(m):
+        y = rng.integers(0, 3, m)
+        return rng.normal(size=(m, 3)) + centres[y], y
+
+    x, y = drawn(n)
+    y = np.where((y == 1) & (rng.random(n) < 2 * flipped), 0, y)
+    y = np.where((y == 2) & (rng.random(n) < flipped / 2), 1, y)
+    theta = rng.normal(size=tanh.SIZE) * 0.5
+    for step in tanh.adam(lambda t: tanh.sent_back(t, x[:300], tanh.slopes(t, x[:300], y[:300])), theta, 0.05, steps):
+        theta = step
+    ox, oy = drawn(20 * failures + 10 * right + 1000)
+    said = tanh.logits(theta, ox).argmax(1)
+    wrong = np.flatnonzero((said != oy) & np.isin(said, called) & np.isin(oy, known))[:failures]
+    kept = np.flatnonzero((said == oy) & np.isin(oy, known))[:right]
+    assert (len(wrong), len(kept)) == (failures, right)
+    return SimpleNamespace(theta=theta, x=x, y=y, fx=ox[wrong], fy=oy[wrong], rx=ox[kept], ry=oy[kept])
