@@ -154,7 +154,8 @@ class Settings:
 
     @classmethod
     def of(cls, budget: str = "default", large: bool = False) -> Settings:
-        """Those of a budget. A large model is edited in half as many steps and fitted once, at smaller rates too."""
+        """Those of a budget. A large model is edited in half as many steps, or 20 where predictions are held, and
+        fitted once, at smaller rates too."""
         if budget not in BUDGETS:
             raise BadInput(f"budget is {budget!r}; there is none of that name; give {', '.join(BUDGETS)}, or seconds")
         made = _BUDGETS[budget]
