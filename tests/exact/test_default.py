@@ -25,9 +25,10 @@ def near(found, expected, within):
     np.testing.assert_allclose(found, expected, rtol=0, atol=within * np.abs(expected).max())
 
 
-def same(w, budget, seed=0, within=1e-6, **given):
+def same(w, budget, seed=0, within=1e-6, found_within=1e-4, **given):
     """All that `identify` says, within so much: outputs along a tangent are a difference over 4e-9 of the weights, and
-    sixty steps of L-BFGS magnify rounding."""
+    sixty steps of L-BFGS magnify rounding. Two scores may lie so near to each other that this changes their order, and
+    `found` and `wrong` depend on nothing else."""
     expected, remaining = Committee(w, budget, seed).decide(), pair(w.rx, w.ry) if len(w.rx) else None
     given = given or {"method": methods.default(budget)}
     sets = pair(w.x, w.y), pair(w.fx, w.fy), remaining
@@ -43,12 +44,12 @@ def same(w, budget, seed=0, within=1e-6, **given):
             assert m.refused.startswith("right examples do not say")
             continue
         tried = expected.trials[m.name]
-        assert m.found == (pytest.approx(tried.excess[1], rel=1e-9, abs=1e-12) if expected.judged else None)
+        assert m.found == (pytest.approx(tried.excess[1], rel=found_within, abs=1e-12) if expected.judged else None)
         assert m.unseen == (pytest.approx(tried.balanced, rel=within) if tried.ends else None)
-        assert m.weight == pytest.approx(expected.weights[m.name], rel=10 * within, abs=1e-12)
-        assert m.wrong == pytest.approx(expected.wrong(m.name), rel=1e-9, abs=1e-12)
+        assert m.weight == pytest.approx(expected.weights[m.name], rel=10 * max(within, found_within), abs=1e-12)
+        assert m.wrong == pytest.approx(expected.wrong(m.name), rel=found_within, abs=1e-12)
     shares = [expected.wrong(name) for name, weight in expected.weights.items() if weight]
-    assert found.wrong == round(len(w.x) * max(shares))
+    assert abs(found.wrong - len(w.x) * max(shares)) <= 0.5 + found_within * len(w.x)
     return expected
 
 
@@ -78,7 +79,7 @@ def test_what_stands_behind_failures(world, budget, monkeypatch):
     """Outputs along a tangent are derivatives here, so that nothing but rounding differs."""
     monkeypatch.setattr(tangent, "AGREE", -1.0)
     w, differs = WORLDS[world]
-    assert differs(same(w, budget, within=1e-9))
+    assert differs(same(w, budget, within=1e-9, found_within=1e-9))
 
 
 @pytest.mark.parametrize(("budget", "right"), [("thorough", 3), *product(["quick", "default"], RIGHT)])
@@ -93,9 +94,10 @@ def test_few_right_examples(budget, right):
 ])  # fmt: skip
 def test_no_more_of_each_set_than_a_budget_takes(budget, sizes, options, monkeypatch):
     """Where D is larger than the sample that members are weighed on, one of them does not count. Derivatives, since
-    among so many scores two may be as near to each other as a difference errs."""
+    among so many scores two may be as near to each other as a difference errs; and should rounding change their order,
+    a few examples are a little more or less sure."""
     monkeypatch.setattr(tangent, "AGREE", -1.0)
-    made = same(crowd(*sizes, **options), budget)
+    made = same(crowd(*sizes, **options), budget, within=1e-3)
     assert len(made.at) == made.n or min(made.weights.values()) == 0 or made.n > 20_000
 
 
