@@ -115,7 +115,7 @@ class Curve:
     around: tuple[float, ...] = (0.5, 1.0, 2.0)  # of the number that must be wrong; the middle one is the usual
     shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)  # of D, where that number is not known
     patience: int = 2  # sizes in a row that are no better before larger ones are given up
-    short: float = 0.5  # how long the fits are that only choose, as a share of those that judge
+    short: float = 0.5  # the first part of a fit, which chooses; what is to judge goes on from there
     refits: int = 2  # of what judges: the repair and its controls, where one fit of each leaves doubt
     sure: float = 0.001  # p up to which it leaves none
     refits_of_all: bool = False  # whether every size is fitted as often, with a random control of its own
@@ -123,8 +123,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Learning:
-    """Learning from the failures as well."""
+    """Learning from the failures as well: going on from where the causes were forgotten."""
 
+    passes: float = 0.6  # over D and what is learned, as a share of those of forgetting
     failure: float = 2.0  # what a failure counts when learned; an example of D, whose label nobody checked, counts 1
     right: float = 4.0  # what a right example counts
     most: float = 2.0  # right examples learned with the failures at most, as a multiple of D

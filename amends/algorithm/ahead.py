@@ -27,7 +27,7 @@ def of_treatment(plan: Plan, train: Factor, failures: Factor, size: Size) -> lis
     learn = plan.learning is not False and alike(train, failures)
     parts = fitting(
         settings, len(plan.alternatives), plan.remove is not None, learn,
-        1.0 if climb is None or short is None else short.epochs / climb.epochs,
+        1.0 if climb is None or short is None else short.epochs / climb.epochs, plan.ours,
     )  # fmt: skip
     learned, usual = (seen(plan.settings, size), float(size.train)) if climb else (1.0, 1.0)
     epochs = climb.epochs if climb else 1.0

@@ -95,24 +95,38 @@ class Fits(NamedTuple):
     learns: bool = False
 
 
-def fitting(settings: Settings, others: int, asked: bool, learn: bool, short: float | None = None) -> list[Fits]:
+def fitting(
+    settings: Settings, others: int, asked: bool, learn: bool, short: float | None = None, ours: bool = True
+) -> list[Fits]:
     """What treating does; `others` is how many ways to forget there are beside the usual one, `short` how long the fits
-    are that only choose. A fit made while a way is chosen is not made again."""
+    are that only choose. Where the method is `ours` they are the first part of those that judge, and learning goes on
+    from there."""
     curve = settings.curve
-    sizes, known = len(curve.around), 1 if others else 0
     short = curve.short if short is None else short
+    passes = settings.learning.passes if ours else 1.0
+    sizes, known = len(curve.around), 1 if others else 0
     each = curve.refits if curve.refits_of_all else 1
     more = 0 if curve.refits_of_all else curve.refits - 1
     tried = 0 if asked else sizes * each
-    random = each * sizes if curve.refits_of_all and not asked else each
+    begun = each if ours and (tried or known) else 0
+    chosen = 0 if begun or (tried and short == 1) else each
+    controls = each + (each * sizes if curve.refits_of_all and not asked else each)
+    part = short if ours else 1.0
     return [
         Fits("trying how to forget", 1 + others if others else 0, short),
         Fits("trying how many to remove", max(0, tried - known), short),
-        Fits("fitting what was chosen, and its controls", each + random + (each if asked or short < 1 else 0)),
-        Fits("learning from the failures as well", each if learn else 0, learns=True),
-        Fits("fitting what judges once more", 3 * more),
-        Fits("fitting what judges once more", more if learn else 0, learns=True),
+        *_whole("fitting what was chosen, and its controls", chosen + controls, begun, part),
+        Fits("learning from the failures as well", each if learn else 0, passes, learns=True),
+        *_whole("fitting what judges once more", 3 * more, 0, part),
+        Fits("fitting what judges once more", more if learn else 0, passes, learns=True),
     ]
+
+
+def _whole(name: str, number: int, begun: int, short: float) -> list[Fits]:
+    """So many fits, and the second part of those that were `begun`."""
+    if short == 1:
+        return [Fits(name, number)]
+    return [Fits(name, number, short), Fits(name, number + begun, 1 - short)]
 
 
 def fits(settings: Settings, others: int, asked: bool, learn: bool) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import cast
 
 import numpy as np
 import torch
@@ -26,14 +27,14 @@ from amends.algorithm.curve import (
 )
 from amends.algorithm.identify import Influence
 from amends.algorithm.objective import Objective
-from amends.algorithm.treat import Fitted, again, at_once, shortened, treated
+from amends.algorithm.treat import Fitted, again, at_once, going_on, shortened, treated
 from amends.data.splits import some
 from amends.errors import AmendsError, BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.evidence.targets import alike
 from amends.methods import Method
-from amends.posteriors import Ensemble, Posterior
+from amends.posteriors import Anchored, Ensemble, Posterior
 from amends.progress import Progress
 from amends.settings import DEFAULT, JUDGING, Settings
 
@@ -83,6 +84,7 @@ class Chooser:
     chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
     alternatives: tuple[Method, ...] = ()
     laid: Limits | None = None  # what an earlier repair of another group was held to, and holds on
+    ours: bool = False  # whether the method is the default's: it is fitted in parts, one of another name as it is
     known: Mapping[int, Fit] = field(default_factory=dict)  # short fits of `method` made while choosing it, by size
     settings: Settings = DEFAULT
     fitted: Fitted = at_once
@@ -117,7 +119,7 @@ class Chooser:
         if self.learning is False or not alike(self.influence.train, self.influence.failures):
             return made
         self.progress.say("learning from the failures as well")
-        learned = self._learner.at(LEARNED, chosen.removed)
+        learned = self._learner(chosen).at(LEARNED, chosen.removed)
         if not self.learning and not rule.safe(learned):
             return made
         points.append(learned)
@@ -130,27 +132,37 @@ class Chooser:
         """The same choice, with as many fits of what is compared as the settings have."""
         self.progress.say("fitting what judges once more")
         compared = sorted({at for pair in choice.against for at in pair})
-        curves = [self._learner if points[at].by == LEARNED else self._curve(self.method) for at in compared]
-        more = filled([(replace(c, refits=self._fits), points[at]) for c, at in zip(curves, compared, strict=True)])
-        points = [dict(zip(compared, more, strict=True)).get(at, point) for at, point in enumerate(points)]
+        learned = [at for at in compared if points[at].by == LEARNED]
+        forgotten = [at for at in compared if at not in learned]
+        points = self._refitted(points, forgotten, self._curve(self.whole))
+        points = self._refitted(points, learned, self._learner(points[choice.against[0][0]]))
         forgetting = choice.forgetting and replace(choice.forgetting, points=points)
         return replace(choice, points=points, forgetting=forgetting, again=None)
+
+    def _refitted(self, points: list[CurvePoint], which: list[int], curve: Curve) -> list[CurvePoint]:
+        """Those of the points with all the fits they may have."""
+        curve = replace(curve, refits=self._fits)
+        more = dict(zip(which, filled([(curve, points[at]) for at in which]), strict=True))
+        return [more.get(at, point) for at, point in enumerate(points)]
 
     @cached_property
     def _fits(self) -> int:
         """Of what is compared, at most: one where a treatment has no random numbers."""
         return self.settings.curve.refits if again(self.method, 1) is not self.method else 1
 
-    @cached_property
-    def _learner(self) -> Curve:
-        return self._curve(self.method._replace(learn=True), taught=self._taught(self.influence.failures))
+    def _learner(self, forgotten: CurvePoint) -> Curve:
+        """Goes on from where the causes were forgotten; a method of another name forgets and learns at once."""
+        taught = self._taught(self.influence.failures)
+        if not self.ours:
+            return self._curve((self.method._replace(learn=True),), taught)
+        learning = going_on(self.method._replace(learn=True), self.settings.learning.passes)
+        return replace(self._curve((*self.whole, learning), taught), begun={forgotten.removed: forgotten})
 
     def _sizes(self, asked: int | None) -> tuple[list[CurvePoint], CurvePoint | None, Rule]:
-        """Points of the curve: nothing removed, sizes tried with short fits, and whole fits of what judges: the size
-        that was chosen, the same number at random, and nothing."""
+        """Points of the curve: nothing removed, sizes tried with the first part of a fit, and whole fits of what
+        judges: the size that was chosen, the same number at random, and nothing."""
         settings, say, shown = self.settings.curve, self.progress.say, self.influence.wrong
-        whole, as_long = self._curve(self.method), self.short is self.method
-        short, rule = replace(self._curve(self.short), known=self.known), self._rule
+        short, rule = replace(self._curve((self.short,)), known=self.known), self._rule
         if asked is not None:
             points = [short.empty(NOTHING, 0), short.empty(CAUSES, asked)]
             chosen = points[1]
@@ -160,6 +172,8 @@ class Chooser:
             points += short.causes(self._counts(asked), rule.good, settings.patience)
             chosen = rule.best(points, shown, self._error)
         one = chosen or points[-1]
+        whole, as_long = self._curve(self.whole), self.short is self.method
+        whole = replace(whole, begun={p.removed: p for p in points} if self.ours else {})
         by_chance = [whole.empty(RANDOM, p.removed) for p in points[1:] if p is one or settings.refits_of_all]
         say("fitting what was chosen, and its controls")
         judged = [p for p in points if p is points[0] or p is one]
@@ -173,6 +187,12 @@ class Chooser:
     def short(self) -> Method:
         """The method as it is where a fit only chooses."""
         return shortened(self.method, self.settings.curve.short)
+
+    @cached_property
+    def whole(self) -> tuple[Method, ...]:
+        """Its parts where a fit is to judge; the first has chosen already."""
+        rest = going_on(self.method, 1 - self.settings.curve.short)
+        return (self.short, rest) if self.ours and self.short is not self.method else (self.method,)
 
     def _taught(self, failures: Factor) -> Factor:
         """What is learned, as heavy as it should be."""
@@ -209,7 +229,7 @@ class Chooser:
         size, rule = counts[len(counts) // 2], self._rule
         usual = self._once(self.method, size)
         best, most = (self.method, {size: usual.fits[0]}), (rule.safe(usual), rule.worth(usual) + self._error(usual))
-        as_it_was = self._curve(self.method).seen(self.influence.train.network.params)
+        as_it_was = self._curve(self.whole).seen(self.influence.train.network.params)
         if rule.safe(usual) and rule.worth(usual) > rule.worth(as_it_was) + self._error(usual):
             return best
         for method in self.alternatives:
@@ -224,7 +244,7 @@ class Chooser:
 
     def _once(self, method: Method, size: int) -> CurvePoint:
         trying = replace(self, method=method, alternatives=())
-        return CurvePoint(CAUSES, size, (trying._curve(trying.short).fit(self.order[:size], 0),))
+        return CurvePoint(CAUSES, size, (trying._curve((trying.short,)).fit(self.order[:size], 0),))
 
     def _error(self, point: CurvePoint) -> float:
         """The standard error of what a point is worth."""
@@ -247,19 +267,26 @@ class Chooser:
         least = None if self.floor is None or guard is None else guard - float(self.floor)
         return Limits(least, None, keep, tuple(self.kept))
 
-    def _curve(self, method: Method, taught: Factor | None = None) -> Curve:
+    def _curve(self, parts: tuple[Method, ...], taught: Factor | None = None) -> Curve:
+        """Treats in these parts, one after the other; from what was begun the last of them alone."""
         query = self.influence.failures
         refits = self._fits if self.settings.curve.refits_of_all else 1
 
-        def treat(causes: np.ndarray, number: int) -> Params:
-            return self._treated(causes, again(method, number), query if taught is None else taught)
+        def treat(causes: np.ndarray, number: int, begun: Params | None) -> Params:
+            theta = begun
+            for part in parts if begun is None else parts[-1:]:
+                theta = self._treated(causes, again(part, number), query if taught is None else taught, theta)
+            return cast("Params", theta)
 
         return Curve(treat, refits, self.order, query, self.guard, self.keep, self.seed)
 
-    def _treated(self, causes: np.ndarray, method: Method, query: Factor) -> Params:
+    def _treated(self, causes: np.ndarray, method: Method, query: Factor, start: Params | None) -> Params:
         gone = np.sort(np.concatenate([causes, self.gone]).astype(np.int64))
-        train = self.influence.train
-        method = method._replace(remember=lambda *_: self.remembered)  # once for all sizes
+        train, remembered = self.influence.train, self.remembered
+        if start is not None:
+            here = {k: v.to(train.network.device) for k, v in start.items()}
+            remembered = cast("Anchored", remembered).begun(here)
+        method = method._replace(remember=lambda *_: remembered)  # once for all sizes
 
         def fit() -> Params:
             after = treated(train, gone, query, self.guard, method, self.progress, self.keep)
@@ -269,7 +296,8 @@ class Chooser:
                 )
             return after.mean
 
-        return self.fitted(gone.tobytes() + query.examples.ids.tobytes() + bytes([method.learn]), fit)
+        of = gone.tobytes() + query.examples.ids.tobytes() + bytes([method.learn, start is not None])
+        return self.fitted(of, fit)
 
     @cached_property
     def remembered(self) -> Posterior:

@@ -93,7 +93,7 @@ def share(data: Factor | None, theta: Params) -> float | None:
 class Curve:
     """Treats with the first k of an order, for several k, several times each."""
 
-    treat: Callable[[np.ndarray, int], Params]  # (causes, which refit) → weights
+    treat: Callable[[np.ndarray, int, Params | None], Params]  # (causes, which refit, where it begins) → weights
     refits: int
     order: np.ndarray
     query: Factor
@@ -101,6 +101,7 @@ class Curve:
     keep: tuple[Factor, ...] = ()
     seed: int = 0
     known: Mapping[int, Fit] = field(default_factory=dict)  # first fits made already, by how many of the order are gone
+    begun: Mapping[int, CurvePoint] = field(default_factory=dict)  # points whose fits go on, by the same
 
     def empty(self, by: str, size: int) -> CurvePoint:
         """With the fits that are known; `filled` makes the others."""
@@ -111,13 +112,17 @@ class Curve:
         return filled([(self, self.empty(by, size))])[0]
 
     def lacking(self, point: CurvePoint) -> list[Callable[[], Fit]]:
-        """What makes the fits a point does not have; of random ones another draw for each."""
-        size, made = point.removed, len(point.fits)
-        several = self._drawn(size) if point.by == RANDOM else [self.order[:size]] * self.refits
-        return [partial(self.fit, causes, i) for i, causes in enumerate(several)][made:]
+        """What makes the fits a point does not have; of random ones another draw for each. The i-th goes on from the
+        i-th that was begun."""
+        size, made, by_chance = point.removed, len(point.fits), point.by == RANDOM
+        several = self._drawn(size) if by_chance else [self.order[:size]] * self.refits
+        begun = () if by_chance or size not in self.begun else self.begun[size].fits
+        starts = [fit.theta for fit in begun] + [None] * self.refits
+        fits = zip(several, range(self.refits), starts, strict=False)
+        return [partial(self.fit, *each) for each in fits][made:]
 
-    def fit(self, causes: np.ndarray, number: int) -> Fit:
-        return self.seen(self.treat(causes, number))
+    def fit(self, causes: np.ndarray, number: int, start: Params | None = None) -> Fit:
+        return self.seen(self.treat(causes, number, start))
 
     def seen(self, theta: Params) -> Fit:
         """A model, and what may choose it."""

@@ -60,7 +60,7 @@ class Problem:
         method, *others = (corrected(m, labels, train) for m in (method, *alternatives(treat_with, seed, train)))
         plan = Plan(
             identify_with, method, learning, remove, asked.floor, float(asked.broken_costs), seed, tuple(others),
-            asked.least, settings, budget,
+            asked.least, settings, budget, isinstance(treat_with, Default),
         )  # fmt: skip
         setup = setup_of(given, split, learning, asked.whole).check(asked.anyway)
         return cls(given, split, tuple(parts), plan, setup, asked.allowed)

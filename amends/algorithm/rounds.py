@@ -124,6 +124,7 @@ class Plan:
     kept: Mapping[str, float | None] = field(default_factory=dict)  # sets to keep, and the accuracy each must end with
     settings: Settings = DEFAULT
     budget: str = "default"
+    ours: bool = False  # whether the method is the default's
 
     def search(self, given: dict[str, Factor], part: Split, shown: Progress, known: Identified | None) -> Search:
         """The first half: scores from the query alone, or those that are `known`. What judges stays unread."""
@@ -143,7 +144,7 @@ class Plan:
         chooser = Chooser(
             search.influence, part.guarding(given), tuple(given[name] for name in self.kept), self.kept, self.method,
             self.learning, objective, self.floor, self.seed, shown, gone_in(before), picked, self.alternatives,
-            earlier, settings=self.settings, fitted=fitted,
+            earlier, self.ours, settings=self.settings, fitted=fitted,
         )  # fmt: skip
         choice = chooser(number)
 

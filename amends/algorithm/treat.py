@@ -26,6 +26,7 @@ from amends.progress import Progress
 
 FLOOR = 0.02  # what the default guard lets go of the share that was right
 FINER_TRIES = 3  # a path whose every step costs more than that is taken again in shorter ones
+LATER = 50  # which random numbers a fit goes on with; the first few are those of refits
 
 
 class Fitted(Protocol):
@@ -51,6 +52,11 @@ def shortened(method: Method, share: float) -> Method:
     if share == 1 or not isinstance(editor, Mode) or not isinstance(climb, Adam):
         return method
     return method._replace(editor=replace(editor, climb=replace(climb, epochs=share * climb.epochs)))
+
+
+def going_on(method: Method, share: float) -> Method:
+    """What goes on from where the treatment ended, in a share of its passes and with other random numbers."""
+    return again(shortened(method, share), LATER + method.learn)
 
 
 def _reseeded(part: Any, number: int) -> Any:

@@ -65,6 +65,10 @@ class Anchored:
             terms.append(self.gaussian.times(factor)[0])
         return terms
 
+    def begun(self, mean: Params) -> Anchored:
+        """The same, for an edit that goes on from where another ended."""
+        return replace(self, mean=mean)
+
     def moved(self, mean: Params, factor: Factor) -> Anchored:
         return Anchored(
             mean,

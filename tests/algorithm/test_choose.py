@@ -10,7 +10,7 @@ from amends.algorithm import choose
 from amends.algorithm.curve import CAUSES, LEARNED, NOTHING, RANDOM, Rule
 from amends.data import split
 from amends.errors import NotConverged
-from amends.settings import DEFAULT, Learning
+from amends.settings import DEFAULT, Curve, Learning
 from tests.algorithm.points import kinds_of_points
 from tests.worlds import TRAIN, cheaply, same_weights
 
@@ -26,7 +26,8 @@ def refusing(train, remaining):
 
 def test_the_way_to_forget_is_the_one_that_fixes_most(planted, result, monkeypatch):
     works, still = amends.methods.fine_tune(epochs=10), amends.methods.fine_tune(rate=0.0, epochs=1)
-    plain = amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=works))
+    choosing(monkeypatch, works)
+    plain = amends.repair(*planted[:4], **cheaply(result, learn=False))
     assert plain.verdict != "not repaired"
     for usual, others in ((still, (works,)), (works, (still,)), (works, (works._replace(remember=refusing),))):
         choosing(monkeypatch, usual, *others)
@@ -41,7 +42,8 @@ def test_a_way_that_breaks_what_worked_is_not_taken(planted, result, monkeypatch
     works, by_heart = amends.methods.fine_tune(epochs=10), amends.methods.fine_tune(rate=3e-3, epochs=60, learn=True)
     for careful in ({"broken_costs": 10.0}, {"floor": 0.01}):
         options = cheaply(result, learn=False, **careful)
-        plain = amends.repair(*planted[:4], **options, treat_with=works)
+        choosing(monkeypatch, works)
+        plain = amends.repair(*planted[:4], **options)
         choosing(monkeypatch, works, by_heart)
         assert same_weights(amends.repair(*planted[:4], **options).model, plain.model)
         monkeypatch.undo()
@@ -113,7 +115,33 @@ def test_what_judges_is_fitted_again_only_where_one_fit_leaves_doubt(planted, re
     assert same_weights(again.model, first.model)
     for one, two in zip(first.metrics["curve"], again.metrics["curve"], strict=True):
         assert two["holdout_low"] <= one["holdout"] <= two["holdout_high"]
-    assert any(row["query_low"] < row["query_high"] for row in again.metrics["curve"] if row["by"] == RANDOM)
+    drawn = next(row for row in again.metrics["curve"] if row["by"] == RANDOM)
+    assert any(drawn[f"{name}_low"] < drawn[f"{name}_high"] for name in ("query", "guard", "holdout", "remaining"))
+
+
+def test_the_default_fits_in_two_parts_and_learning_goes_on_from_there(planted, result, monkeypatch):
+    """As `treat` would make them one after the other."""
+    plain = replace(DEFAULT, curve=Curve(short=0.25), learning=Learning(failure=1.0, most=0.0, passes=0.5))
+    monkeypatch.setattr(amends.methods.Default, "settings_for", lambda self, large: plain)
+    choosing(monkeypatch, amends.methods.fine_tune(epochs=8))
+    made = {learn: amends.repair(*planted[:4], **cheaply(result, learn=learn, floor=1.0)) for learn in (False, True)}
+    assert all(repair.verdict != "not repaired" for repair in made.values())
+    model, train, (x, y), _ = planted[:4]
+    at, gone = made[True].rounds[0].search.part.query, made[True].removed
+    for epochs, number in ((2, 0), (6, 50)):
+        model = amends.treat(model, train, gone, method=amends.methods.fine_tune(epochs=epochs, seed=1009 * number))
+    assert same_weights(made[False].model, model)
+    learning = amends.methods.fine_tune(epochs=4, seed=1009 * 51, learn=True)
+    model = amends.treat(model, train, gone, failures=(x[at], y[at]), method=learning)
+    assert same_weights(made[True].model, model)
+
+
+def test_a_method_by_name_is_that_method(planted, result):
+    """Whether it is given to `repair` or to `treat`."""
+    way = amends.methods.fine_tune(epochs=8)
+    made = amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=way, floor=1.0))
+    assert made.verdict != "not repaired"
+    assert same_weights(made.model, amends.treat(*planted[:2], made.removed, method=way))
 
 
 def test_sizes_are_around_the_number_that_must_be_wrong(planted, result):

@@ -70,7 +70,7 @@ def scripted(shares, refits=1, n=40, seed=0):
     x = -(torch.arange(10, dtype=torch.float64)[:, None] + 0.5) / 10  # right once the bias exceeds it
     asked = []
 
-    def treat(causes, number):
+    def treat(causes, number, start):
         asked.append((causes.tolist(), number))
         return {**network.params, "bias": torch.tensor([0.0, shares[len(causes)]], dtype=torch.float64)}
 
@@ -145,7 +145,7 @@ def world():
 def test_a_fit_is_seen_by_what_may_choose_it_and_by_nothing_else():
     data, (theta, other) = world()
     query, guard, keep = data[:20], data[20:50], (data[50:60], data[60:70])
-    curve = Curve(lambda causes, number: theta if number else other, 2, np.arange(120), query, guard, keep)
+    curve = Curve(lambda causes, number, start: theta if number else other, 2, np.arange(120), query, guard, keep)
     for fit, by in zip(replace(curve, order=np.arange(3)).at(CAUSES, 3).fits, (other, theta), strict=True):
         assert fit.theta is by
         assert (fit.query, fit.guard) == (right(query, by).mean(), right(guard, by).mean())

@@ -230,7 +230,7 @@ def refitted() -> tuple:
     model, train, failures, remaining, _ = planted_digits()
     made: list[int] = []
     fit = Curve.fit
-    Curve.fit = lambda self, causes, number: made.append(number) or fit(self, causes, number)
+    Curve.fit = lambda self, *given: made.append(1) or fit(self, *given)
     try:
         ask = {"remove": 30, "treat_with": amends.methods.fine_tune(epochs=2), "learn": False}
         identify = amends.methods.functional()
