@@ -113,9 +113,10 @@ def _join(label: np.ndarray, rows: Tensor, apart: float) -> None:
     for at in slices(len(rows), len(rows)):
         distance = size[at, None] + size - 2 * rows[at] @ rows.T
         near = (distance <= apart**2 * torch.maximum(size[at, None], size)).cpu().numpy()
-        for i, beside in zip(range(len(rows))[at], near, strict=True):
-            beside[i] = True
-            joined = np.unique(label[beside])
+        own = np.arange(len(rows))[at]
+        near[np.arange(len(own)), own] = True
+        for k in np.flatnonzero(near.sum(1) > 1):  # most rows are near no other
+            joined = np.unique(label[near[k]])
             if len(joined) > 1:
                 label[np.isin(label, joined)] = joined[0]
 
