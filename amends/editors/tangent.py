@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from amends.data.examples import Inputs
 from amends.editors.step import natural_gradient
 from amends.evidence.factor import Factor, Term
-from amends.evidence.network import derivative
+from amends.evidence.network import derivative, derivative_of_few
 from amends.evidence.params import Params, dot, plus
 from amends.posteriors import Posterior
 
@@ -46,16 +47,16 @@ class Linearised:
         network, few = data.network, data[:LOOKED_AT]
         ahead, step = self._ahead(torch.finfo(known.dtype).eps)
 
-        def derived(part: Factor) -> Tensor:
-            return part.map(lambda x, _: self.rows(lambda theta: network.outputs(theta, x))[0])
+        def sloping(x: Inputs, _: Tensor) -> Tensor:
+            return derivative_of_few(lambda theta: network.outputs(theta, x), self.origin.mean, self.direction)[1]
 
         def change(part: Factor) -> Tensor:
             return (part.outputs(ahead) - known[: len(part)]) / step
 
-        slope = derived(few) - known[: len(few)]
+        slope = few.map(sloping)
         if (change(few) - slope).norm() <= AGREE * slope.norm():
             return known + change(data)
-        return derived(data)
+        return data.map(lambda x, _: self.rows(lambda theta: network.outputs(theta, x))[0])
 
     def _ahead(self, rounding: float) -> tuple[Params, float]:
         """A point along v, and how far it is: a quarter of the root of what is rounded off, relative to the mean, so

@@ -64,6 +64,17 @@ def derivative(f: Callable[[Params], Tensor], theta: Params, along: Params) -> t
             return _by_two_backward_passes(f, theta, along)
 
 
+def derivative_of_few(f: Callable[[Params], Tensor], theta: Params, along: Params) -> tuple[Tensor, Tensor]:
+    """The same of a few examples, by two backward passes: before the first forward derivative of a process torch
+    compiles what it may need, which takes longer than thousands of examples. Forward where a layer has no second
+    derivative."""
+    try:
+        with transformable():
+            return _by_two_backward_passes(f, theta, along)
+    except (BadInput, RuntimeError):
+        return derivative(f, theta, along)
+
+
 def _by_two_backward_passes(f: Callable[[Params], Tensor], theta: Params, along: Params) -> tuple[Tensor, Tensor]:
     """J·v as the derivative of u ↦ (Jᵀu)·v."""
     with torch.enable_grad():

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
 import amends
 from amends.errors import BadInput
-from amends.evidence.network import Network
+from amends.evidence.network import Network, derivative_of_few
 from amends.likelihoods import Categorical
 
 
@@ -68,6 +69,38 @@ def test_a_layer_without_second_derivatives_leaves_the_members_that_need_none():
     assert members["functional"].refused == ""
     with pytest.raises(BadInput, match=r"no second derivative .*; choose ewc or functional"):
         amends.identify(net, *sets[:2], method=amends.methods.grad_dot())
+
+
+class Squared(torch.autograd.Function):
+    """Differentiated forward, and backward once alone."""
+
+    @staticmethod
+    def forward(x):  # type: ignore[override]
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):  # type: ignore[override]
+        if torch.is_grad_enabled():
+            raise NotImplementedError("no second derivative")
+        return 2 * ctx.saved_tensors[0] * g
+
+    @staticmethod
+    def jvp(ctx, t):  # type: ignore[override]
+        return 2 * ctx.saved_tensors[0] * t
+
+
+@pytest.mark.parametrize("squared", [torch.square, Squared.apply])
+def test_the_derivative_of_a_few_is_the_derivative(squared):
+    """Also where a layer has no second derivative."""
+    theta, along, x = (torch.randn(4, 3, dtype=torch.float64) for _ in range(3))
+    value, change = derivative_of_few(lambda p: squared(x @ p["w"].T), {"w": theta}, {"w": along})
+    assert_close(value, (x @ theta.T) ** 2, rtol=1e-12, atol=0)
+    assert_close(change, 2 * (x @ theta.T) * (x @ along.T), rtol=1e-12, atol=0)
 
 
 class Tied(nn.Module):
