@@ -15,7 +15,6 @@ from amends.algorithm.curve import (
     RANDOM,
     CurvePoint,
     Limits,
-    share,
     with_outcomes,
 )
 from amends.algorithm.identify import Identified, Influence, identified
@@ -137,7 +136,7 @@ class Plan:
               fitted: Fitted = at_once) -> Round:  # fmt: skip
         """The second half: what to remove and how is chosen, then judged. Rounds `before` this one have removed
         something already, and their limits hold on, so that losses do not add up."""
-        part, start = search.part, given["train"].network.params
+        part = search.part
         sets, earlier = part.sets(given), before[0].limits if before else None
         objective = Objective(sets.share, self.broken_costs)
         picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
@@ -150,8 +149,8 @@ class Plan:
 
         limits = earlier
         if limits is None:
-            was = share(sets.remaining, start)
-            judge = None if self.floor is None or was is None else was - float(self.floor)
+            was = sets.before.get("remaining")
+            judge = None if self.floor is None or was is None or not len(was) else float(was.mean()) - float(self.floor)
             limits = replace(choice.limits, judge=judge)
         judged = Judgement(with_outcomes(choice.points, sets), sets, objective, limits)  # nothing is chosen any more
         if choice.again is not None and judged.in_doubt(choice, self.settings.curve.sure):

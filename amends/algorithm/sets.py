@@ -8,8 +8,11 @@ from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from amends.evaluation.predictions import class_targets, labels, right
+from amends.evaluation.predictions import class_targets, given, labels, right
+from amends.evaluation.said import Said
 from amends.evaluation.statistics import (
     BeforeAfter,
     by_label,
@@ -58,12 +61,18 @@ class Sets:
     @cached_property
     def before(self) -> dict[str, np.ndarray]:
         """What is right in each set with the weights the network came with, example by example."""
-        return {name: right(data, data.network.params) for name, data in self._by_name.items()}
+        return {name: said.right for name, said in self.start.items()}
 
-    @property
-    def _by_name(self) -> dict[str, Factor]:
+    @cached_property
+    def start(self) -> dict[str, Said]:
+        """What the model as it came says of each set."""
+        return self.said(self.query.network.params)
+
+    def said(self, theta: Params) -> dict[str, Said]:
+        """What the model with θ says of each set."""
         sets = {"query": self.query, "holdout": self.holdout, "other_groups": self.other_groups}
-        return sets if self.remaining is None else {**sets, "remaining": self.remaining}
+        sets |= {} if self.remaining is None else {"remaining": self.remaining}
+        return {name: Said(data, theta) for name, data in sets.items()}
 
     def outcome(self, theta: Params) -> Outcome:
         return Outcome(self, theta)
@@ -104,13 +113,21 @@ class Outcome:
     def evaluation(self, others: Sequence[Factor]) -> dict[str, Any]:
         """Everything held out that was given, whatever it was used for: the sets, and the `others`."""
         pairs = [pair for pair in (self.query, self.holdout, self.other_groups, self.remaining) if pair is not None]
-        pairs += [BeforeAfter(right(data, data.network.params), right(data, self.here)) for data in others]
+        for data in others:
+            before = right(data, data.network.params)
+            pairs.append(BeforeAfter(before, before if self._unchanged else right(data, self.here)))
         return reduce(BeforeAfter.then, pairs).summary
 
+    @property
+    def _unchanged(self) -> bool:
+        return self.theta is self.sets.query.network.params
+
+    @cached_property
+    def _said(self) -> dict[str, Said]:
+        return self.sets.start if self._unchanged else self.sets.said(self.theta)
+
     def _of(self, name: str) -> BeforeAfter:
-        data, before = getattr(self.sets, name), self.sets.before[name]
-        after = before if self.theta is data.network.params else right(data, self.here)
-        return BeforeAfter(before, after, self.sets.first.get(name))
+        return BeforeAfter(self.sets.before[name], self._said[name].right, self.sets.first.get(name))
 
     @property
     def judging(self) -> BeforeAfter:
@@ -162,34 +179,31 @@ class Outcome:
         }
 
     @cached_property
-    def _with_classes(self) -> list[tuple[Factor, BeforeAfter]]:
+    def _with_classes(self) -> list[str]:
         """What was judged, holdout and remaining, where its targets are classes; else nothing."""
-        sets = [(self.sets.holdout, self.holdout), (self.sets.other_groups, self.other_groups)]
-        if self.sets.remaining is not None and self.remaining is not None:
-            sets.append((self.sets.remaining, self.remaining))
-        sets = [(data, pair) for data, pair in sets if len(data)]
-        return sets if all(class_targets(data) for data, _ in sets) else []
+        said = {name: self._said[name].data for name in ("holdout", "other_groups", "remaining") if name in self._said}
+        judged = {name: data for name, data in said.items() if len(data)}
+        return list(judged) if all(map(class_targets, judged.values())) else []
 
     def classes(self) -> dict[str, dict[str, Any]]:
         """Every class of what was judged, holdout and remaining together; nothing where there are none."""
-        sets = self._with_classes
-        if not sets:
+        if not self._with_classes:
             return {}
-        names = np.concatenate([labels(data) for data, _ in sets])
-        return by_label(names, reduce(BeforeAfter.then, (pair for _, pair in sets)))
+        names = np.concatenate([labels(self._said[name].data) for name in self._with_classes])
+        return by_label(names, reduce(BeforeAfter.then, (getattr(self, name) for name in self._with_classes)))
 
     def confusion(self) -> dict[str, Any]:
         """Of what was judged, rows true and columns predicted; nothing where there are no classes or too many."""
-        sets = [data for data, _ in self._with_classes]
-        if not sets:
+        if not self._with_classes:
             return {}
-        start = sets[0].network.params
-        count = sets[0][:1].outputs(start).shape[-1]
+        sides = [[said[name] for name in self._with_classes] for said in (self.sets.start, self._said)]
+        first = sides[0][0].data
+        count, names = first[:1].outputs(first.network.params).shape[-1], list(first.examples.classes)
         if not 0 < count <= MOST_CLASSES:
             return {}
-        names = list(sets[0].examples.classes)
+        true = np.concatenate([given(said.data) for said in sides[0]])
         before, after = (
-            np.asarray(sum(confusion(data, theta, count) for data in sets)).tolist() for theta in (start, self.here)
+            confusion(true, np.concatenate([said.classes for said in side]), count).tolist() for side in sides
         )
         shown = names if len(names) == count else [str(k) for k in range(count)]
         return {"confusion": {"classes": shown, "before": before, "after": after}}
@@ -201,5 +215,10 @@ class Outcome:
         if s.remaining is None or not all(len(data) and class_targets(data) for data in (failed, s.remaining)):
             return None
         mixed = (s.failures / len(failed)) * failed + (s.right_ones / len(s.remaining)) * s.remaining
-        before, after = (calibration(mixed, theta) for theta in (mixed.network.params, self.here))
+        before, after = (calibration(mixed, self._outputs(mixed, said)) for said in (s.start, self._said))
         return None if before is None else {"before": before, "after": after}
+
+    def _outputs(self, mixed: Factor, said: Mapping[str, Said]) -> Tensor:
+        """For all that was judged; anew where an example is in two of the sets, and in `mixed` once."""
+        known = torch.cat([said[name].outputs for name in self._with_classes])
+        return known if len(known) == len(mixed) else mixed.outputs(said["holdout"].here)

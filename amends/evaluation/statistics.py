@@ -8,11 +8,11 @@ from math import lgamma, log, sqrt
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from amends.errors import at_least
-from amends.evaluation.predictions import class_targets, given, predicted
+from amends.evaluation.predictions import class_targets
 from amends.evidence.factor import Factor
-from amends.evidence.params import Params
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +181,9 @@ def interval_together(parts: Sequence[tuple[float, BeforeAfter]]) -> list[float]
     return interval(share, n)
 
 
-def calibration(data: Factor, theta: Params, bins: int = 15) -> dict[str, float] | None:
-    """How far the model's confidence is from how often it is right; None unless targets are classes.
+def calibration(data: Factor, outputs: Tensor, bins: int = 15) -> dict[str, float] | None:
+    """How far a model's confidence is from how often it is right, by its outputs for each example; None unless targets
+    are classes.
 
     `error` is the expected calibration error over bins of equal mass, where examples of one and the
     same confidence share a bin; `confidence` the mean top probability; `loss` that of the family,
@@ -192,7 +193,7 @@ def calibration(data: Factor, theta: Params, bins: int = 15) -> dict[str, float]
     n, family = len(data), data.network.likelihood.family
     if not n or not class_targets(data):
         return None
-    outputs = data.outputs(theta).double()
+    outputs = outputs.double()
     y = data.examples.y.to(outputs.device)
     weight = data.weights.double().numpy() / float(data.weights.sum())
     confidence = family.belief(outputs).amax(1).cpu().numpy()
@@ -214,10 +215,10 @@ def by_label(names: np.ndarray, pair: BeforeAfter) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def confusion(data: Factor, theta: Params, classes: int) -> np.ndarray:
+def confusion(true: np.ndarray, said: np.ndarray, classes: int) -> np.ndarray:
     """How many of each true class (rows) are called each class (columns)."""
     table = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(table, (given(data), predicted(data, theta)), 1)
+    np.add.at(table, (true, said), 1)
     return table
 
 

@@ -9,8 +9,12 @@ from scipy import stats
 from torch import nn
 
 import amends
+from amends.algorithm.sets import Sets
 from amends.data import split
-from amends.evaluation.statistics import harmed, paired
+from amends.evaluation.statistics import calibration, harmed, paired
+from amends.evidence.network import Network
+from amends.likelihoods import Categorical
+from tests.conftest import factor
 from tests.worlds import QUICK, lines, right
 
 
@@ -116,3 +120,18 @@ def test_labels_of_two_kinds_are_judged_apart():
     result = amends.repair(net, train, failures, (x, soft), **QUICK)
     assert result.metrics["calibration"] is None
     assert result.metrics["remaining"]["n"]
+
+
+def test_an_example_that_is_in_two_sets_is_calibrated_once():
+    """Its weight is then the sum of both, and it has one output."""
+    torch.manual_seed(0)
+    network = Network.of(nn.Linear(4, 3), Categorical())
+    data = factor(network, torch.randn(50, 4), torch.randint(0, 3, (50,)))
+    theta = {k: v + torch.randn_like(v) for k, v in network.params.items()}
+    for failed, rest in ((data[:30], data[20:]), (data[:30], data[30:])):
+        made = Sets(failed, failed, failed[:0], rest, failures=60, right_ones=90).outcome(theta).calibration()
+        mixed = 60 / len(failed) * failed + 90 / len(rest) * rest
+        assert made is not None
+        assert made["before"] == pytest.approx(calibration(mixed, mixed.outputs(network.params)))
+        assert made["after"] == pytest.approx(calibration(mixed, mixed.outputs(theta)))
+        assert made["after"]["n"] == 50

@@ -106,13 +106,17 @@ def sure(p, right, likelihood=None, dtype=torch.float64, batch=7):
     return factor(network, torch.logit(p)[:, None].to(dtype), y, batch=batch), network.params
 
 
+def calibrated_by(data, theta, bins=15):
+    return calibration(data, data.outputs(theta), bins)
+
+
 def test_calibration_by_hand():
     """Bins {.6, .7} at .5 right and {.8, .99} at 1: ½ (.65 − .5) + ½ (1 − .895)."""
     data, theta = sure([0.8, 0.6, 0.99, 0.7], [1, 1, 1, 0])
-    calibrated = calibration(data, theta, bins=2)
+    calibrated = calibrated_by(data, theta, bins=2)
     loss = -np.log([0.8, 0.6, 0.99, 0.3]).mean()
     assert calibrated == pytest.approx({"error": 0.1275, "confidence": 0.7725, "loss": loss, "n": 4})
-    one = calibration(data, theta, bins=1)
+    one = calibrated_by(data, theta, bins=1)
     assert one is not None
     assert one["error"] == pytest.approx(0.0225)
 
@@ -124,7 +128,7 @@ def test_calibration_is_the_sum_over_bins_of_equal_mass():
     order = np.argsort(p)
     expected = sum(abs(p[part].mean() - hit[part].mean()) / 15 for part in np.split(order, 15))
     for batch in (7, 150):
-        calibrated = calibration(*sure(p, hit, batch=batch))
+        calibrated = calibrated_by(*sure(p, hit, batch=batch))
         assert calibrated is not None
         assert calibrated["error"] == pytest.approx(expected)
 
@@ -132,7 +136,7 @@ def test_calibration_is_the_sum_over_bins_of_equal_mass():
 def test_calibration_does_not_depend_on_the_order_of_equally_sure_ones():
     hit = np.arange(40) < 36
     for rows in (hit, hit[::-1], np.random.default_rng(0).permutation(hit)):
-        calibrated = calibration(*sure(np.full(40, 0.9), rows))
+        calibrated = calibrated_by(*sure(np.full(40, 0.9), rows))
         assert calibrated is not None
         assert calibrated["error"] == pytest.approx(0.0, abs=1e-12)
 
@@ -145,17 +149,17 @@ def test_a_weight_of_two_is_the_example_listed_twice():
     weights = torch.ones(40, dtype=torch.float64)
     weights[::3] = 2
     for bins in (1, 4, 15):
-        heavy = calibration(replace(data, weights=weights), theta, bins)
-        listed = calibration(*sure(p[twice], hit[twice]), bins)
+        heavy = calibrated_by(replace(data, weights=weights), theta, bins)
+        listed = calibrated_by(*sure(p[twice], hit[twice]), bins)
         assert heavy == pytest.approx({**listed, "n": 40})
-        assert heavy == pytest.approx(calibration(3 * replace(data, weights=weights), theta, bins))
-        assert heavy != pytest.approx(calibration(data, theta, bins))
+        assert heavy == pytest.approx(calibrated_by(3 * replace(data, weights=weights), theta, bins))
+        assert heavy != pytest.approx(calibrated_by(data, theta, bins))
 
 
 def test_calibration_is_that_of_the_family_in_float64():
     half = Custom(lambda out, y: 0.5 * Categorical()(out, y))
-    assert calibration(*sure([0.8, 0.6], [1, 0], half)) == calibration(*sure([0.8, 0.6], [1, 0]))
-    calibrated = calibration(*sure([1 - 1e-9], [True], dtype=torch.float32))
+    assert calibrated_by(*sure([0.8, 0.6], [1, 0], half)) == calibrated_by(*sure([0.8, 0.6], [1, 0]))
+    calibrated = calibrated_by(*sure([1 - 1e-9], [True], dtype=torch.float32))
     assert calibrated is not None
     assert calibrated["confidence"] == pytest.approx(1 - 1e-9, abs=1e-12)
     assert calibrated["confidence"] < 1
@@ -163,20 +167,20 @@ def test_calibration_is_that_of_the_family_in_float64():
 
 def test_calibration_is_for_classes():
     x, y, network = regression()
-    assert calibration(factor(network, x, y), network.params) is None
+    assert calibrated_by(factor(network, x, y), network.params) is None
     data, theta = sure([0.8, 0.6], [1, 0])
-    assert calibration(data[:0], theta) is None
+    assert calibrated_by(data[:0], theta) is None
     soft = factor(data.network, data.examples.x, torch.tensor([[0.5, 0.5], [1.0, 0.0]], dtype=torch.float64))
-    assert calibration(soft, theta) is None
+    assert calibrated_by(soft, theta) is None
     with pytest.raises(BadInput, match="bins is 0; calibration"):
-        calibration(data, theta, bins=0)
+        calibrated_by(data, theta, bins=0)
 
 
 def test_confusion_has_the_truth_in_rows():
     x, y, network = classification(n=80)
-    table = confusion(factor(network, x, y), network.params, 4)
     with torch.no_grad():
         said = network.module(x).argmax(1)
+    table = confusion(y.numpy(), said.numpy(), 4)
     assert table.tolist() == confusion_matrix(y, said, labels=range(4)).tolist()
     assert table.tolist() != table.T.tolist()
     assert table[3].sum() == 0
