@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from amends.data.inputs import Inputs, leaves
+from amends.data.inputs import leaves
 from amends.data.splits import halves, some
 from amends.errors import NonFinite
 from amends.evaluation.agreement import (
@@ -40,15 +40,19 @@ def some_of(data: Factor) -> Factor:
     return data[some(np.arange(len(data)), LOOKED_AT, 0)]
 
 
-def right_share(data: Factor) -> float:
-    """Of the examples, those that are right; NonFinite where the model's output for one is NaN or infinite."""
+def right_share(data: Factor, outputs: np.ndarray | None = None) -> float:
+    """Of the examples, those that are right; NonFinite where the model's output for one is NaN or infinite. The
+    `outputs` may be known."""
     network = data.network
 
-    def told(x: Inputs, y: Tensor) -> Tensor:
-        out = network.outputs(network.params, x)
+    def told(out: Tensor, y: Tensor) -> Tensor:
         return torch.stack([network.likelihood.right(out, y).bool(), out.isfinite().flatten(1).all(1)], 1)
 
-    right, finite = data.map(told).cpu().numpy().astype(bool).T
+    if outputs is None:
+        found = data.map(lambda x, y: told(network.outputs(network.params, x), y))
+    else:
+        found = told(torch.as_tensor(outputs), data.examples.y.cpu())
+    right, finite = found.cpu().numpy().astype(bool).T
     if not finite.all():
         at = int(data.examples.rows[int(np.flatnonzero(~finite)[0])])
         what = f"the model's output is NaN or infinite; {data.examples.name}[{at}]"

@@ -65,7 +65,8 @@ def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, wh
     held = {name: some_of(sets[name]) for name in HELD_OUT if name in sets}
     counts = {name: len(sets[name]) for name in held}
     shares = {name: right_share(data) for name, data in held.items()}
-    alone, outputs = right_share(train), logits(train)
+    outputs = logits(train)
+    alone = right_share(train, outputs)
     seen, total = sum(len(data) for data in held.values()), sum(counts.values())
     rows = {
         "train": {"right": alone, "n": len(train), "of": len(sets["train"])},

@@ -155,9 +155,10 @@ def fitted_anew(rows: np.ndarray, y: np.ndarray, halves: Sequence[tuple[np.ndarr
     spread = rows.std(0)
     rows = (rows - rows.mean(0)) / np.where(spread > 1e-9, spread, 1.0)
     rows = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+    alike = rows @ rows.T
     for known, asked in halves:
-        kernel = rows[known] @ rows[known].T
+        kernel = alike[np.ix_(known, known)]
         kernel[np.diag_indices(len(known))] += RIDGE * len(known)
         weight = np.linalg.solve(kernel, (y[known, None] == found).astype(float))
-        answers[asked] = found[(rows[asked] @ rows[known].T @ weight).argmax(1)]
+        answers[asked] = found[(alike[np.ix_(asked, known)] @ weight).argmax(1)]
     return answers
