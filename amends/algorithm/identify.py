@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from amends.algorithm.budget import announce_search
 from amends.algorithm.selection import fraction, positive, top
 from amends.committee.decide import MemberWeight, committee, decide
+from amends.committee.known import Known
 from amends.committee.rows import Rows
 from amends.data.splits import split
 from amends.editors import PATIENCE, Editor, HeldOut, Watch, follow
@@ -200,30 +201,28 @@ def identify(
 
 
 def identified(
-    train: Factor,
-    failures: Factor,
-    remaining: Factor | None,
-    method: Method | Scorer | Default | Identified | ArrayLike | None,
-    seed: int,
-    progress: Progress,
-) -> Influence:
+    train: Factor, failures: Factor, remaining: Factor | None,
+    method: Method | Scorer | Default | Identified | ArrayLike | None, seed: int, progress: Progress,
+) -> Influence:  # fmt: skip
     """`identify`, once model and data have been made into evidence; in the precision of the weights."""
     if isinstance(method, Identified):
         return method.of(train, failures)
     if isinstance(method, list) or hasattr(method, "__array__"):
         method = scores_from_elsewhere(method)
     with torch.autocast(train.network.device.type, enabled=False):
-        finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
-        if isinstance(method, Method):
-            scored, log_p = by_edit(method, train, failures, remaining, seed, progress)
+        if method is None or isinstance(method, Default):
+            known, shown = Known.of(train), Known.of(failures)
+            finite(shown.log_p, "the log-likelihood", "failures")
+            before = finite(known.log_p, "the log-likelihood", "train")
+            scored = by_default(method or Default(), known, shown, remaining, seed, progress)
         else:
-            log_p = train.per_example(train.network.params)
-            finite(log_p, "the log-likelihood", "train")
-            if method is None or isinstance(method, Default):
-                scored = by_default(method or Default(), train, failures, remaining, seed, progress)
+            finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
+            if isinstance(method, Method):
+                scored, log_p = by_edit(method, train, failures, remaining, seed, progress)
+                before = finite(log_p, "the log-likelihood", "train")
             else:
+                before = finite(train.per_example(train.network.params), "the log-likelihood", "train")
                 scored = _by_scorer(method, train, failures)
-    before = finite(log_p, "the log-likelihood", "train")
     scores = finite(scored.scores, "the score", "train")
     raw = scores if scored.raw is scored.scores else finite(scored.raw, "the score", "train")
     return Influence(scores, raw, before, train, failures, scored.start, scored.edited, scored.members, scored.unseen)
@@ -241,10 +240,10 @@ class Scored(NamedTuple):
 
 
 def by_default(
-    default: Default, train: Factor, failures: Factor, remaining: Factor | None, seed: int, progress: Progress,
+    default: Default, train: Known, failures: Known, remaining: Factor | None, seed: int, progress: Progress,
     known: Rows | None = None,
 ) -> Scored:  # fmt: skip
-    members, settings = committee(default, train, remaining)
+    members, settings = committee(default, train.data, remaining)
     made = decide(members, train, failures, remaining, seed, progress, settings, known)
     return Scored(made.scores, made.raw, made.start, made.edited, made.members, made.unseen)
 

@@ -11,6 +11,7 @@ import torch
 
 from amends.algorithm.identify import Identified, Influence, by_default, by_edit, finite
 from amends.committee.decide import committee, decide_part
+from amends.committee.known import Known
 from amends.committee.rows import Rows
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
@@ -30,18 +31,19 @@ def identified_part(
     What a method sums over D, such as a Fisher, is summed over all of it; so are the trials of the default.
     """
     with torch.autocast(train.network.device.type, enabled=False):
-        finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
         if isinstance(method, Default):
-            log_p = train[part].per_example(train.network.params)
-            before = finite(log_p, "the log-likelihood", "train")
+            known, shown = Known.of(train), Known.of(failures)
+            finite(shown.log_p, "the log-likelihood", "failures")
+            before = finite(known[np.arange(len(train))[part]].log_p, "the log-likelihood", "train")
             members, settings = committee(method, train, remaining)
-            rows = decide_part(members, train, failures, remaining, seed, progress, settings, part)
+            rows = decide_part(members, known, shown, remaining, seed, progress, settings, part)
             return {**rows.arrays(), BEFORE: before}, None
         if not isinstance(method, Method):
             raise BadInput(
                 "with this method the scores of a part depend on all of train; --shard; leave --method out, name one "
                 "that edits the model, or start several processes with torchrun"
             )
+        finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
         scored, log_p = by_edit(method, train, failures, remaining, seed, progress, part)
     before = finite(log_p, "the log-likelihood", "train")
     scores, raw = (finite(values, "the score", "train") for values in (scored.scores, scored.raw))
@@ -57,7 +59,8 @@ def identified_together(
     rows = Rows.joined(parts, train.network.device)
     before = np.concatenate([part[BEFORE] for part in parts])
     with torch.autocast(train.network.device.type, enabled=False):
-        made = by_default(default, train, failures, remaining, seed, progress, rows)
+        known = Known.of(train), Known.of(failures)
+        made = by_default(default, *known, remaining, seed, progress, rows)
     scores, raw = (finite(values, "the score", "train") for values in (made.scores, made.raw))
     found = Influence(scores, raw, before, train, failures, made.start, made.edited, made.members, made.unseen)
     return found.identified

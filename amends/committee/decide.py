@@ -93,8 +93,8 @@ def committee(default: Default, train: Factor, remaining: Factor | None) -> tupl
 
 def decide(
     members: Mapping[str, Member],
-    train: Factor,
-    failures: Factor,
+    train: Factor | Known,
+    failures: Factor | Known,
     remaining: Factor | None,
     seed: int,
     progress: Progress,
@@ -116,7 +116,7 @@ def decide(
     scores = combined({name: tried.trials[name] for name in counting}, weights, own, settings)
     most = max(own, key=lambda name: own[name])
     q, after = middle(tried.edits[most].ends)
-    raw = lost(q, after, train) if known is None else known.raw[most]
+    raw = given.train.lost(q, after) if known is None else known.raw[most]
     judged = given.labels is not None
     counted = [
         MemberWeight(name, t.found if judged else None, t.balanced if t.ends else None, weights.get(name, 0.0),
@@ -129,7 +129,7 @@ def decide(
 
 
 def tried_on_halves(
-    members: Mapping[str, Member], train: Factor, failures: Factor, remaining: Factor | None, seed: int,
+    members: Mapping[str, Member], train: Factor | Known, failures: Factor | Known, remaining: Factor | None, seed: int,
     progress: Progress, settings: Identifying,
 ) -> tuple[Evidence, Tried, list[str]]:  # fmt: skip
     """With the names of those that count."""
@@ -142,33 +142,36 @@ def tried_on_halves(
 
 
 def decide_part(
-    members: Mapping[str, Member], train: Factor, failures: Factor, remaining: Factor | None, seed: int,
+    members: Mapping[str, Member], train: Factor | Known, failures: Factor | Known, remaining: Factor | None, seed: int,
     progress: Progress, settings: Identifying, part: slice,
 ) -> Rows:  # fmt: skip
     """What there is to know of a part of D before a decision: trials are made with all of D, and scores are of the
     part alone, to the bit those it has among all of D if it begins and ends with a batch."""
     given, tried, counting = tried_on_halves(members, train, failures, remaining, seed, progress, settings)
-    scores, raw = {}, {}
+    scores, raw, here = {}, {}, given.train[np.arange(len(given.train))[part]]
     for name in counting:
         every = with_all_failures(members[name], trial := tried.trials[name], given, progress, settings)
         scores[name] = scores_of(members[name], every, given, part)
         if every.ends:
-            raw[name] = lost(*middle(every.ends[len(trial.ends) :] or trial.ends), train[part])
+            raw[name] = here.lost(*middle(every.ends[len(trial.ends) :] or trial.ends))
     return Rows(scores, raw, mark(tried.trials))
 
 
-def evidence(train: Factor, failures: Factor, remaining: Factor | None, seed: int, settings: Identifying) -> Evidence:
+def evidence(
+    train: Factor | Known, failures: Factor | Known, remaining: Factor | None, seed: int, settings: Identifying
+) -> Evidence:
     """Without `remaining`, what the model gets right of D judges, and nothing holds an edit."""
     trials, d, rng = settings.trials, Known.of(train), np.random.default_rng([seed, 11])
-    held, at = None, np.sort(some(np.arange(len(train)), trials.sample, seed))
+    likelihood = d.data.network.likelihood
+    held, at = None, np.sort(some(np.arange(len(d)), trials.sample, seed))
     if remaining is not None and len(remaining) >= trials.few:
         held = remaining[np.sort(rng.permutation(len(remaining))[: trials.judges])]
         judges = Known.of(held)
     else:
-        ok = np.flatnonzero(d.each(train.network.likelihood.right))
+        ok = np.flatnonzero(d.each(likelihood.right))
         judges = d[np.sort(rng.permutation(ok)[: trials.judges])]
     shown, labels = Known.of(failures), None
-    weighted = isinstance(train.network.likelihood, Weighted)  # weights of D alone would tell it apart
+    weighted = isinstance(likelihood, Weighted)  # weights of D alone would tell it apart
     if held is not None and len(judges) >= trials.enough and not weighted:
         labels = RightLabels.of(d, shown, judges, settings.right)
     return Evidence(d, at, shown, held, judges, labels, seed)
@@ -204,11 +207,6 @@ def with_all_failures(
     every = some(np.arange(len(given.failures)), 4 * settings.trials.shown, given.seed)
     last = edited(member, given, given.held, every, progress.counter("inserting all failures"))
     return replace(tried, ends=(*tried.ends, last))
-
-
-def lost(q: Posterior, after: Posterior, train: Factor) -> Tensor:
-    """r̃ of an edit."""
-    return q.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
 
 
 def combined(

@@ -15,8 +15,9 @@ from amends.editors.tangent import Linearised
 from amends.evaluation.predictions import class_targets, groups
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
+from amends.likelihoods import Tokens
 from amends.methods import Method
-from amends.methods.ratio import label_part, to_blame
+from amends.methods.ratio import as_it_came, label_part, to_blame
 from amends.posteriors import Posterior
 
 KEPT = 2**26  # numbers that the outputs of one set may be; those of sequences can be more, and are computed each time
@@ -30,7 +31,10 @@ class Known:
     outputs: Tensor | None
 
     @classmethod
-    def of(cls, data: Factor) -> Known:
+    def of(cls, data: Factor | Known) -> Known:
+        """What is known already stays as it is."""
+        if isinstance(data, Known):
+            return data
         theta = data.network.params
         each = data[:1].outputs(theta).numel() if len(data) else 0
         return cls(data, data.outputs(theta) if each * len(data) <= KEPT else None)
@@ -49,6 +53,20 @@ class Known:
             return self.data.map(lambda x, y: f(network.outputs(network.params, x), y)).double().cpu().numpy()
         found = [f(self.outputs[at], y) for at, y in self.data.targets()]
         return torch.cat(found).double().cpu().numpy() if found else np.zeros(0)
+
+    @cached_property
+    def log_p(self) -> Tensor:
+        """log p(z|θ̂) of every example."""
+        likelihood = self.data.network.likelihood
+        if self.outputs is None or type(likelihood) is Tokens or not len(self):  # sequences are read by their lengths
+            return self.data.per_example(self.data.network.params)
+        targets = ((at, y.to(self.outputs.dtype) if y.is_floating_point() else y) for at, y in self.data.targets())
+        return torch.cat([likelihood(self.outputs[at], y) for at, y in targets])
+
+    def lost(self, q: Posterior, after: Posterior) -> Tensor:
+        """r̃ of an edit."""
+        log_p = self.log_p if as_it_came(q, self.data.network.params) else q.rows(self.data.per_example).mean(0)
+        return log_p - after.rows(self.data.per_example).mean(0)
 
     @cached_property
     def groups(self) -> np.ndarray:

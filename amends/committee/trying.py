@@ -114,7 +114,7 @@ def learned(member: LearnedLoss, given: Evidence) -> Trial:
     if not all(alike(given.train.data, known.data) for known in (given.failures, given.judges)):
         raise BadInput("targets of train are of another kind; learned loss; give those of all sets in one form")
     failures, judges = given.failures.data, given.judges.data
-    after = member.after(given.train.data, failures, judges)
+    after = member.after(given.train.data, failures, judges, given.judges.log_p)
     scores, of_failures, of_right = (member.score(after, data) for data in (given.sample.data, failures, judges))
     every = (np.arange(len(failures)), np.arange(len(judges)), of_failures, of_right)
     labels = given.labels[given.at]

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
 
+from torch import Tensor
+
 from amends.errors import NonFinite
 from amends.evidence.factor import Factor
 from amends.posteriors import Posterior
@@ -100,11 +102,14 @@ def follow(
     return chosen
 
 
-def harmless(ways: Sequence[Callable[[], Posterior]], trained_on: Factor) -> Posterior:
+def harmless(ways: Sequence[Callable[[], Posterior]], trained_on: Factor, log_p: Tensor | None = None) -> Posterior:
     """Where the first of these ways ends at which what the model trained on is believed no less than before; if there
-    is none, the end of the last. Steps that are too long for a model make it forget what it knew."""
+    is none, the end of the last. Steps that are too long for a model make it forget what it knew. What it believed
+    before, `log_p` of each example, may be known."""
     believed, (*others, last) = HeldOut(trained_on), ways
-    before = float(trained_on.per_example(trained_on.network.params).mean()) if others else 0.0
+    if log_p is None and others:
+        log_p = trained_on.per_example(trained_on.network.params)
+    before = 0.0 if log_p is None else float(log_p.mean())
     for way in others:
         with suppress(NonFinite):
             end = way()

@@ -12,6 +12,7 @@ from amends.curvature.kinds import slope
 from amends.data.examples import Inputs
 from amends.errors import NonFinite, NotConverged
 from amends.evidence.factor import Factor
+from amends.evidence.params import Params
 from amends.likelihoods import Likelihood
 from amends.posteriors import Posterior
 
@@ -21,6 +22,11 @@ def first_order(before: Posterior, after: Posterior, train: Factor) -> Tensor:
     return before.rows(train.per_example).mean(0) - after.rows(train.per_example).mean(0)
 
 
+def as_it_came(q: Posterior, start: Params) -> bool:
+    """Whether a posterior says what the model with the weights `start` says: it has neither draws nor members."""
+    return q.mean is start and not getattr(q, "draws", 0) and not getattr(q, "members", ())
+
+
 def in_one_reading(before: Posterior, after: Posterior, train: Factor) -> tuple[Tensor, Tensor]:
     """log p(z|θ̂) and `first_order` of every example, each read once. Where posteriors are drawn from, every draw would
     be made again for every batch; then D is gone through draw by draw."""
@@ -28,7 +34,7 @@ def in_one_reading(before: Posterior, after: Posterior, train: Factor) -> tuple[
     if any(getattr(q, "draws", 0) for q in (before, after, *getattr(before, "members", ()))):
         return train.per_example(start), first_order(before, after, train)
 
-    alone = before.mean is start and not getattr(before, "members", ())  # several models: the first is θ̂ itself
+    alone = as_it_came(before, start)
 
     def part(at: slice, x: Inputs, y: Tensor) -> Tensor:
         log_p = network.log_prob(start, x, y)

@@ -33,10 +33,10 @@ class LearnedLoss:
     trainings: tuple[Method, ...]
     weight: float
 
-    def after(self, train: Factor, failures: Factor, right: Factor) -> Posterior:
-        """Where training ends."""
+    def after(self, train: Factor, failures: Factor, right: Factor, log_p: Tensor | None = None) -> Posterior:
+        """Where training ends. `log_p` of each right example before it may be known."""
         known = self.weight * (failures + right)
-        return harmless([partial(_trained, training, train, known) for training in self.trainings], right)
+        return harmless([partial(_trained, training, train, known) for training in self.trainings], right, log_p)
 
     def score(self, after: Posterior, data: Factor) -> Tensor:
         log_p = after.rows(data.per_example).mean(0)
