@@ -17,6 +17,9 @@ from amends.nearness.conflicts import CHUNK
 APART = 0.05  # of their distance from the mean, by which near copies may differ
 WORK = 2**36  # numbers multiplied to compare all pairs, a few seconds; where it would be more, only equality counts
 LOOKED_AT = 1000  # examples that stand for all where a mean is taken
+TOGETHER = 128  # rows of about the same length that are compared with others at once
+ROUNDED = 1.001  # how far rounding may move a squared length
+SHORT = 32  # bytes that tell rows apart as well as their digest
 
 
 def duplicates(data: Factor, order: np.ndarray, apart: float = APART) -> list[list[int]]:
@@ -108,23 +111,34 @@ def _flat(part: Factor) -> Tensor:
 
 
 def _join(label: np.ndarray, rows: Tensor, apart: float) -> None:
-    """Gives one label to all rows that near copies link, in place: the smallest of theirs."""
-    size = rows.pow(2).sum(1)
-    for at in slices(len(rows), len(rows)):
-        distance = size[at, None] + size - 2 * rows[at] @ rows.T
-        near = (distance <= apart**2 * torch.maximum(size[at, None], size)).cpu().numpy()
-        own = np.arange(len(rows))[at]
-        near[np.arange(len(own)), own] = True
+    """Gives one label to all rows that near copies link, in place: the smallest of theirs. Lengths of two rows differ
+    by no more than the rows do, so each is compared only with those that are little longer."""
+    size, order = rows.pow(2).sum(1).sort()
+    rows, place = rows[order], order.cpu().numpy()
+    for at in slices(len(rows), max(len(rows), CHUNK // TOGETHER)):
+        beyond = slice(at.start, _little_longer(size, at.stop, apart))
+        distance = size[at, None] + size[beyond] - 2 * rows[at] @ rows[beyond].T
+        near = (distance <= apart**2 * torch.maximum(size[at, None], size[beyond])).cpu().numpy()
+        own = np.arange(len(near))
+        near[own, own] = True
         for k in np.flatnonzero(near.sum(1) > 1):  # most rows are near no other
-            joined = np.unique(label[near[k]])
+            joined = np.unique(label[place[beyond][near[k]]])
             if len(joined) > 1:
                 label[np.isin(label, joined)] = joined[0]
+
+
+def _little_longer(size: Tensor, stop: int, apart: float) -> int:
+    """Where rows end, the shortest first, that may be near those before `stop`; `size` are their squared lengths."""
+    if apart >= 1:
+        return len(size)
+    return max(stop, int(torch.searchsorted(size, ROUNDED * size[stop - 1] / (1 - apart) ** 2, right=True)))
 
 
 def _digests(leaf: Tensor) -> list[bytes]:
     """Equal for equal rows and no others; adding 0 makes −0 and 0 equal."""
     flat = (_dense(leaf) + 0).reshape(len(leaf), -1).contiguous()
-    return [sha256(row).digest() for row in flat.view(torch.uint8).cpu().numpy()]
+    rows = flat.view(torch.uint8).cpu().numpy()
+    return [row.tobytes() if len(row) <= SHORT else sha256(row).digest() for row in rows]
 
 
 def _dense(leaf: Tensor) -> Tensor:

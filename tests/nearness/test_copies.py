@@ -62,8 +62,10 @@ def by_pairs(x, order, apart):
     return sorted((sorted(s, key=place.get) for s in groups if len(s) > 1), key=lambda s: place[s[0]])
 
 
-@pytest.mark.parametrize("apart", [0.0, 0.1, 0.25, 0.4, 0.5])
-def test_copies_are_those_of_the_definition(apart):
+@pytest.mark.parametrize("together", [1, 7, 128])
+@pytest.mark.parametrize("apart", [0.0, 0.1, 0.25, 0.4, 0.5, 1.2])
+def test_copies_are_those_of_the_definition(apart, together, monkeypatch):
+    monkeypatch.setattr(copies, "TOGETHER", together)
     g = torch.Generator().manual_seed(3)
     x = torch.randn(60, 3, generator=g, dtype=torch.float64) + 1
     order = np.random.default_rng(0).permutation(60)[:50]
