@@ -14,7 +14,7 @@ from torch import Tensor
 
 from amends.data.ahead import ahead
 from amends.data.given import records
-from amends.data.inputs import Inputs, at_rows, each, joined, leaves, there
+from amends.data.inputs import Inputs, at_rows, each, in_a_row, joined, leaves, there
 from amends.data.sending import sent
 from amends.data.stored import is_stored, one_after_the_other
 from amends.data.views import Training
@@ -50,6 +50,8 @@ class Examples:
 
     def __getitem__(self, positions: Any) -> Examples:
         """Some of them, by a slice, a mask or integer positions. The inputs are not copied."""
+        if in_a_row(positions):
+            return replace(self, rows=self.rows[positions], y=self.y[positions], ids=self.ids[positions])
         at = np.arange(len(self))[positions]
         where = torch.as_tensor(at)
         return replace(self, rows=self.rows[where], y=self.y[there(where, self.y.device)], ids=self.ids[at])

@@ -28,6 +28,11 @@ def each(x: Inputs, f: Any) -> Any:
     return tuple(f(v) for v in x) if isinstance(x, tuple) else f(x)
 
 
+def in_a_row(positions: Any) -> bool:
+    """Whether positions are a slice that any array takes, and need not be counted out."""
+    return isinstance(positions, slice) and positions.step in (None, 1)
+
+
 def there(t: Tensor, device: torch.device) -> Tensor:
     """On the device. A GPU is not waited for: what it has still to compute comes first, and this process goes on."""
     if device.type == "cuda" and t.device.type == "cpu":

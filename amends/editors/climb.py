@@ -258,9 +258,9 @@ def _batches(factor: Factor, size: int, noise: torch.Generator) -> Iterator[Fact
     if len(factor) <= size:
         yield from _forever(factor)
     while True:
-        order = torch.randperm(len(factor), generator=noise).numpy()
-        for s in range(0, len(order), size):
-            part = factor[order[s : s + size]]
+        shuffled = factor[torch.randperm(len(factor), generator=noise).numpy()]
+        for s in range(0, len(factor), size):
+            part = shuffled[s : s + size]
             yield replace(part, weights=part.weights * (len(factor) / len(part)))
 
 

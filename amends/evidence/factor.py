@@ -13,7 +13,7 @@ from torch.func import hessian
 from torch.nn.functional import logsigmoid
 
 from amends.data.examples import Examples, Inputs
-from amends.data.inputs import there
+from amends.data.inputs import in_a_row, there
 from amends.distributed.group import spreading, world
 from amends.distributed.shards import added, rows, shared, spans, wide
 from amends.evidence.network import Network
@@ -65,7 +65,7 @@ class Factor:
         return replace(self, weights=scale * self.weights)
 
     def __getitem__(self, positions: Any) -> Factor:
-        at = torch.as_tensor(np.arange(len(self))[positions])
+        at = positions if in_a_row(positions) else torch.as_tensor(np.arange(len(self))[positions])
         return replace(self, examples=self.examples[positions], weights=self.weights[at])
 
     def __add__(self, other: Factor) -> Factor:
@@ -118,7 +118,8 @@ class Factor:
             return added(len(bounds), lambda s: self._halving(bounds[s], f))
 
     def _halving(self, span: tuple[int, int], f: Callable[[Factor], R]) -> R:
-        return self.network.room.halving(self.batch, lambda: f(replace(self, span=span)))
+        part = self if span == (0, len(self)) else replace(self, span=span)
+        return self.network.room.halving(self.batch, lambda: f(part))
 
     def rows(self, f: Callable[[slice, Inputs, Tensor], Tensor]) -> Tensor:
         """f(positions, x, y) of every example, in order; the batches do not matter."""
