@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -46,9 +46,10 @@ class Evidence:
     def sample(self) -> Known:
         return self.train if len(self.at) == len(self.train) else self.train[self.at]
 
-    def both_ways(self) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], ...]]:
+    @cached_property
+    def both_ways(self) -> list[tuple[tuple[np.ndarray, np.ndarray], ...]]:
         """Halves to show and to look at, of failures and of right examples; then they change places."""
-        return zip(*(halves(known.groups, self.seed) for known in (self.failures, self.judges)), strict=True)
+        return list(zip(*(halves(known.groups, self.seed) for known in (self.failures, self.judges)), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,7 @@ class Trial:
 def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[int], None]) -> Trial:
     on_failures, on_right = np.zeros(len(given.failures)), np.zeros(len(given.judges))
     scores, parts, ends, known = [], [], [], []
-    for (shown, unseen), (holding, judging) in given.both_ways():
+    for (shown, unseen), (holding, judging) in given.both_ways:
         held = None if given.held is None else given.held[some(holding, settings.held, given.seed)]
         q, after = edited(method, given, held, some(shown, settings.shown, given.seed), counter)
         failures, judges = (data.edited(q, after) for data in (given.failures[unseen], given.judges[judging]))
