@@ -65,6 +65,7 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     curves(axes[2], rows, "damaged")
     axes[2].set_xlim(0, about.sizes[-1])
     axes[2].set_ylim(0, 1.05)
+    axes[2].locator_params("x", nbins=5)
     labelled(axes[2], "c. wrong labels among the first k", "k, most harmful first", "share of the first k")
     legend(figure, axes[2])
     columns: dict[str, Column] = {"average precision": ("average precision", 0)}

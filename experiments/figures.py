@@ -68,8 +68,8 @@ def ends(rows: list[Row], method: str, measure: str) -> dict[int, float]:
 
 def exchange(ax: Any, rows: list[Row], title: str) -> None:
     """What each method fixes against what it keeps, where causes of one number alone were removed: a point each, with
-    its name towards the middle. Both are less what training on gives the same network with nothing removed, so that
-    methods can be compared that were run in unlike networks; bars are a standard deviation to either side."""
+    its name. Both are less what training on gives the same network with nothing removed, so that methods can be
+    compared that were run in unlike networks; bars are a standard deviation to either side."""
     start = [ends(rows, NOTHING, measure) for measure in ("holdout", "remaining")]
     seeds, points = len(start[0]), {}
     for method in methods_of(rows, "holdout"):
@@ -77,19 +77,45 @@ def exchange(ax: Any, rows: list[Row], title: str) -> None:
         points[method] = [np.array([after[s] - before[s] for s in after if s in before])
                           for after, before in zip(own, start, strict=True)]  # fmt: skip
     points = {method: found for method, found in points.items() if len(found[0])}
-    middle = np.mean([fixed.mean() for fixed, _ in points.values()]) if points else 0.0
+    middle = float(np.mean([fixed.mean() for fixed, _ in points.values()])) if points else 0.0
+    names: dict[str, tuple[float, float]] = {}
     for method, (fixed, kept) in points.items():
-        reference, right = method in REFERENCES, fixed.mean() > middle
+        reference = method in REFERENCES
         name, colour = (method, "#000000") if reference else style(method)
         ax.errorbar(fixed.mean(), kept.mean(), kept.std(), fixed.std(), "x" if reference else "o", color=colour,
                     elinewidth=0.6)  # fmt: skip
         said = method if name == "other methods" else name
         said += "" if len(fixed) == seeds else f" ({len(fixed)} of {seeds})"
-        ax.annotate(said, (fixed.mean(), kept.mean()), textcoords="offset points", xytext=(-6 if right else 6, 4),
-                    ha="right" if right else "left", fontsize=8)  # fmt: skip
+        names[said] = (fixed.mean(), kept.mean())
     ax.margins(x=0.12, y=0.12)
+    named(ax, names, middle)
     labelled(ax, title, "failures never shown: more of them right than with nothing removed",
              "what worked: more right than with nothing removed")  # fmt: skip
+
+
+def named(ax: Any, points: dict[str, tuple[float, float]], middle: float) -> None:
+    """Names beside their points, towards the middle; elsewhere where one would hide a point or another name."""
+    ax.autoscale_view()  # limits up to date, which the transform below reads
+    at = {name: ax.transData.transform(xy) * 72 / ax.figure.dpi for name, xy in points.items()}
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at.values()]
+    for name, (x, y) in at.items():
+        sides = (-1, 1) if points[name][0] > middle else (1, -1)
+        spots = [(side, up) for up in (4, -11, 14, -21) for side in sides]
+        boxes = [box(x + 6 * side, y + up, 4.5 * len(name) * side) for side, up in spots]
+        hidden = [sum(overlap(own, other) for other in taken) for own in boxes]
+        side, up = spots[int(np.argmin(hidden))]
+        taken.append(boxes[int(np.argmin(hidden))])
+        ax.annotate(name, points[name], textcoords="offset points", xytext=(6 * side, up),
+                    ha="right" if side < 0 else "left", fontsize=8)  # fmt: skip
+
+
+def box(x: float, y: float, wide: float) -> tuple[float, float, float, float]:
+    """Where a name stands that begins or ends at x, in points: left, low, right, high."""
+    return min(x, x + wide), y, max(x, x + wide), y + 8
+
+
+def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return all(one[i] < other[i + 2] and other[i] < one[i + 2] for i in (0, 1))
 
 
 def level(ax: Any, rows: list[Row], method: str, measure: str, label: str, dashes: str = "--") -> None:

@@ -56,9 +56,9 @@ def with_a_share(case: Case, name: str, share: float) -> Found:
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     from experiments.figures import axes_of, curves, labelled, legend, level, saved
 
-    figure, axes = axes_of(16, 4.4, 4)
-    titles = {"precision": "a. precision", "recall": "b. recall", "holdout": "c. failures never shown",
-              "remaining": "d. what worked"}  # fmt: skip
+    figure, axes = axes_of(20, 4.4, 5)
+    titles = {"average precision": "a. the ranking", "precision": "b. precision", "recall": "c. recall",
+              "holdout": "d. failures never shown", "remaining": "e. what worked"}  # fmt: skip
     for ax, (measure, title) in zip(axes, titles.items(), strict=True):
         curves(ax, rows, measure, marker="o")
         level(ax, rows, REFERENCE, measure, "semi-oracle: every wrong label removed")
@@ -67,8 +67,7 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
             ax, title, "share of the query failures", "accuracy" if measure in ("holdout", "remaining") else measure
         )
     legend(figure, *axes)
-    also = ("average precision",) if any(row.measure == "average precision" for row in rows) else ()
-    shown = ("removed", *also, *titles)
+    shown = ("removed", *titles)
     columns: dict[str, Column] = {f"{m}, {share:.0%}": (m, share) for m in shown for share in SHARES[::2]}
     return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,19 @@ def test_points_are_less_what_the_same_network_has_with_nothing_removed():
         "nothing removed": (0, 0), "every damaged one removed": pytest.approx((0.25, 0.025)),
         "loss (1 of 2)": pytest.approx((-0.1, -0.1)),
     }  # fmt: skip
+
+
+def test_names_beside_points_that_lie_close_hide_neither_points_nor_each_other():
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from experiments.figures import axes_of, named
+
+    figure, axes = axes_of(8, 5.4, 1)
+    points = {"nothing removed": (0, 0), "random": (-0.01, 0), "grad_dot (2 of 4)": (0.07, -0.01),
+              "linear, kronecker (2 of 4)": (0.075, -0.011), "the last": (0.2, 0.02)}  # fmt: skip
+    axes[0].plot(*zip(*points.values(), strict=True), "o")
+    named(axes[0], points, 0.05)
+    FigureCanvasAgg(figure).draw()
+    boxes = [text.get_window_extent() for text in axes[0].texts]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert not any(one.contains(*axes[0].transData.transform(at)) for one in boxes for at in points.values())
