@@ -27,7 +27,6 @@ LAST = {"ensemble", "grad_dot", "fisher_kernel", "relatif", "laplace_mc", "shapl
 FEW = {  # rows of fewer networks, which their page says
     "annotation-noise": LAST,
     "causes": {*LAST, "functional"},
-    "sample-efficiency": {"default", "random"},
 }
 PAGES = sorted(path.parent.name for path in DOCS.glob("reproduced/*/mnist") if path.parent.name != "speed")  # one seed
 TABLES = sorted((path.parent.name, path.name) for path in DOCS.glob("reproduced/*/*"))
@@ -58,6 +57,12 @@ OTHER = {  # of another network of CIFAR-10: a method, a measure, and the number
     "causes": {(method, k, part) for part in ("query", "holdout", "remaining")
                for method, k in (("default", 7500), ("ewc_as_printed", 7500), ("random", 7500), ("nothing removed", 0),
                                  ("every damaged one removed", 7909))},
+    "specificity": {(f"{method}: {kind}", k, measure)
+                    for method, k in (("nothing removed", 0), ("default", 2500), ("grad_dot", 2500), ("random", 2500))
+                    for kind in ("cat called dog", "plane called bird")
+                    for measure in ("this kind", "other kinds", "other failures", "what worked")}
+                   | {("ewc_as_printed: plane called bird", 2500, measure)
+                      for measure in ("this kind", "other kinds", "other failures", "what worked")},
 }  # fmt: skip
 
 
