@@ -125,7 +125,7 @@ class Curve:
 class Learning:
     """Learning from the failures as well: going on from where the causes were forgotten."""
 
-    passes: float = 0.6  # over D and what is learned, as a share of those of forgetting
+    passes: float = 0.75  # over D and what is learned, as a share of those of forgetting
     failure: float = 2.0  # what a failure counts when learned; an example of D, whose label nobody checked, counts 1
     right: float = 4.0  # what a right example counts
     most: float = 2.0  # right examples learned with the failures at most, as a multiple of D
