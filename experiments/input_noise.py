@@ -79,11 +79,13 @@ def without(case: Case) -> dict[str, float]:
 
 
 def with_all(rows: list[Row]) -> list[Row]:
-    """Beside the parts of the test set, all of it; `remaining` stands there for every image the network got right."""
+    """Beside the parts of the test set, all of it; `remaining` stands there for every image the network got right. Not
+    of a seed whose sizes are not known: what was made of it so far is not about the network itself."""
     sizes = {(r.seed, r.measure.removeprefix("size of ")): r.value for r in rows if r.measure.startswith("size of ")}
     found = {(r.seed, r.method, r.k, r.measure): r.value for r in rows}
     made = []
-    for seed, method, k in dict.fromkeys((r.seed, r.method, r.k) for r in rows if r.measure == "holdout"):
+    todo = dict.fromkeys((r.seed, r.method, r.k) for r in rows if r.measure == "holdout" and (r.seed, "guard") in sizes)
+    for seed, method, k in todo:
         of = {part: found[seed, method, k, part] for part in ("query", "holdout", "other", "remaining")}
         right = sum(of[part] * sizes[seed, part] for part in of) + of["remaining"] * sizes[seed, "guard"]
         made.append(Row(seed, method, k, "all test images", right / sum(sizes[seed, part] for part in (*of, "guard"))))

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from experiments import ITEMS
+from experiments.input_noise import with_all
+from experiments.running import Row
 from experiments.sets import SETS, SHARE
 
 
@@ -51,6 +53,15 @@ def test_damaged_inputs(reproduced, capsys, item, changed):
     assert set(rows["ewc_as_printed", "holdout"]) == {50}
     assert 0 <= rows["ewc_as_printed", "of the noisy classes"][50] <= 1
     assert drawn(figures) == {"figure.png", "table.md", "most_harmful.png"}
+
+
+def test_all_test_images_are_told_of_networks_whose_sizes_are_known():
+    """A seed that was stopped before its network had been looked at has none."""
+    parts = {"query": 0.5, "holdout": 0.25, "other": 0.0, "remaining": 1.0}
+    rows = [Row(seed, "default", 300, part, share) for seed in (0, 1) for part, share in parts.items()]
+    sizes = [Row(0, "base", 0, f"size of {part}", 10.0) for part in (*parts, "guard")]
+    made = [row for row in with_all([*rows, *sizes]) if row.measure == "all test images"]
+    assert made == [Row(0, "default", 300, "all test images", pytest.approx(0.55))]
 
 
 def test_fewer_failures_to_search_with(reproduced, capsys):
