@@ -168,14 +168,14 @@ def _alone(session: int) -> bool:
 
 
 def _again(verb: str, wanted: Peace) -> str:
-    """The same command once more: what is wrong with its end."""
+    """The same command once more: what is wrong with its end. It may say that the run is finished: all had been
+    written, and at most the last files were still to be put in their place."""
     run = Path("run")
-    had_ended = result(run) == wanted.left
     code = quietly(*VERBS[verb], "-q")
-    if code != 0 and not (code == 2 and had_ended):
-        return f"{verb} run again ends with exit code {code}"
     if result(run) != wanted.left:
-        return f"{verb} run again ends with other bytes than one left in peace"
+        return f"{verb} run again ends with exit code {code} and other bytes than one left in peace"
+    if code not in (0, 2):
+        return f"{verb} run again ends with exit code {code}"
     if quietly("verify", "run") != 0:
         return f"after {verb} run again verify finds damage"
     left = [p.name for folder in (run, Path()) for p in folder.iterdir() if p.name.startswith(".")]
