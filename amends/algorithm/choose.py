@@ -84,7 +84,7 @@ class Chooser:
     chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
     alternatives: tuple[Method, ...] = ()
     laid: Limits | None = None  # what an earlier repair of another group was held to, and holds on
-    ours: bool = False  # whether the method is the default's: it is fitted in parts, one of another name as it is
+    ours: bool = False  # whether the method is the default's, fitted in two parts; one by name is fitted as it is
     known: Mapping[int, Fit] = field(default_factory=dict)  # short fits of `method` made while choosing it, by size
     settings: Settings = DEFAULT
     fitted: Fitted = at_once
@@ -151,7 +151,7 @@ class Chooser:
         return self.settings.curve.refits if again(self.method, 1) is not self.method else 1
 
     def _learner(self, forgotten: CurvePoint) -> Curve:
-        """Goes on from where the causes were forgotten; a method of another name forgets and learns at once."""
+        """Goes on from where the causes were forgotten; a method by name forgets and learns at once."""
         taught = self._taught(self.influence.failures)
         if not self.ours:
             return self._curve((self.method._replace(learn=True),), taught)

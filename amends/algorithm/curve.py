@@ -101,7 +101,7 @@ class Curve:
     keep: tuple[Factor, ...] = ()
     seed: int = 0
     known: Mapping[int, Fit] = field(default_factory=dict)  # first fits made already, by how many of the order are gone
-    begun: Mapping[int, CurvePoint] = field(default_factory=dict)  # points whose fits go on, by the same
+    begun: Mapping[int, CurvePoint] = field(default_factory=dict)  # points whose fits go on, by how many are gone
 
     def empty(self, by: str, size: int) -> CurvePoint:
         """With the fits that are known; `filled` makes the others."""

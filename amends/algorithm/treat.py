@@ -26,7 +26,7 @@ from amends.progress import Progress
 
 FLOOR = 0.02  # what the default guard lets go of the share that was right
 FINER_TRIES = 3  # a path whose every step costs more than that is taken again in shorter ones
-LATER = 50  # which random numbers a fit goes on with; the first few are those of refits
+LATER = 50  # a fit that goes on has this number for its random numbers; refits have 0, 1 and 2
 
 
 class Fitted(Protocol):
