@@ -5,10 +5,10 @@
 
 DIR as in quality.py. Each change is a variant; in it names of amends.settings have other values. Without --repairs it
 is told how well the search finds wrong labels (AP) and what it costs, in passes over D; with it, overall accuracy after
-the repair less that of training on without the wrong labels, what the repair costs, and how many were refused; with
---one-kind the search is shown the failures of the most frequent kind alone (true, predicted), and wrong labels that
-carry what they are called are its causes. Means and the worst over all models, then the mean of each setting. Runs on
-torch and numpy alone, one thread each.
+the repair less that of training on without the wrong labels, the AP of its search, what the repair costs, and how many
+were refused; with --one-kind the search is shown the failures of the most frequent kind alone (true, predicted), and
+wrong labels that carry what they are called are its causes. Means and the worst over all models, then the mean of each
+setting. Runs on torch and numpy alone, one thread each.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Row(NamedTuple):
     variant: str
     figure: float  # AP, or overall accuracy less that without the wrong labels
     passes: float
+    precision: float  # AP of the search
     refused: bool
 
 
@@ -68,27 +69,29 @@ def rows(todo: tuple[str, str, int, list[str], str]) -> list[Row]:
     for variant in variants:
         settings = changed(DEFAULT, variant)
         with patch.object(methods.Default, "settings_for", lambda self, large, settings=settings: settings):
-            (figure, refused), cost = price.timed(lambda: MEASURES[measure](world, seed), "cpu")
-        made.append(Row(setting, variant, figure, cost / unit, refused))
+            (figure, precision, refused), cost = price.timed(lambda: MEASURES[measure](world, seed), "cpu")
+        made.append(Row(setting, variant, figure, cost / unit, precision, refused))
     return made
 
 
-def found(world: World, seed: int) -> tuple[float, bool]:
+def found(world: World, seed: int) -> tuple[float, float, bool]:
     influence = amends.identify(world.net, world.train, world.sets["query"], world.sets["guard"], seed=seed)
-    return average_precision(influence.scores, world.wrong), False
+    precision = average_precision(influence.scores, world.wrong)
+    return precision, precision, False
 
 
-def found_of_one_kind(world: World, seed: int) -> tuple[float, bool]:
+def found_of_one_kind(world: World, seed: int) -> tuple[float, float, bool]:
     x, y = world.sets["query"]
     with torch.no_grad():
         said = outputs(world.net, x).argmax(1)
     ((true, called), _), *_ = Counter(zip(y.tolist(), said.tolist(), strict=True)).most_common(1)
     one = (y == true) & (said == called)
     influence = amends.identify(world.net, world.train, (x[one], y[one]), world.sets["guard"], seed=seed)
-    return average_precision(influence.scores, world.wrong & (world.train[1].cpu().numpy() == called)), False
+    precision = average_precision(influence.scores, world.wrong & (world.train[1].cpu().numpy() == called))
+    return precision, precision, False
 
 
-def repaired(world: World, seed: int) -> tuple[float, bool]:
+def repaired(world: World, seed: int) -> tuple[float, float, bool]:
     failures, right = (
         tuple(torch.cat(part) for part in zip(*(world.sets[name] for name in names), strict=True))
         for names in (("query", "holdout"), ("guard", "remaining"))
@@ -97,7 +100,8 @@ def repaired(world: World, seed: int) -> tuple[float, bool]:
     clean = amends.treat(world.net, world.train, world.wrong, seed=seed)
     with torch.no_grad():
         ok = torch.cat([outputs(clean, x).argmax(1) == y for x, y in (failures, right)])
-    return result.metrics["overall"]["after"] - float(ok.double().mean()), result.verdict == "not repaired"
+    gain = result.metrics["overall"]["after"] - float(ok.double().mean())
+    return gain, average_precision(result.influence.scores, world.wrong), result.verdict == "not repaired"
 
 
 MEASURES = {"AP": found, "AP of one kind": found_of_one_kind, "accuracy beyond that without the wrong labels": repaired}
@@ -106,8 +110,8 @@ MEASURES = {"AP": found, "AP of one kind": found_of_one_kind, "accuracy beyond t
 def table(made: list[Row], variants: list[str], measure: str) -> str:
     settings = list(dict.fromkeys(row.setting for row in made))
     lines = [
-        f"| {measure} | mean | worst | passes | refused | {' | '.join(settings)} |",
-        f"|{'---|' * (len(settings) + 5)}",
+        f"| {measure} | mean | worst | passes | AP | refused | {' | '.join(settings)} |",
+        f"|{'---|' * (len(settings) + 6)}",
     ]
     for variant in variants:
         mine = [row for row in made if row.variant == variant]
@@ -116,7 +120,8 @@ def table(made: list[Row], variants: list[str], measure: str) -> str:
         refused = f"{sum(row.refused for row in mine)} of {len(mine)}" if MEASURES[measure] is repaired else "-"
         lines.append(
             f"| {variant} | {np.mean(figures):.3f} | {min(figures):.3f} | {np.mean([row.passes for row in mine]):.0f} "
-            f"| {refused} | {' | '.join(f'{figure:.3f}' for figure in each)} |"
+            f"| {np.mean([row.precision for row in mine]):.3f} | {refused} "
+            f"| {' | '.join(f'{figure:.3f}' for figure in each)} |"
         )
     return "\n".join(lines)
 
