@@ -202,6 +202,8 @@ CHANGE_NOTHING = {  # the name of a drawn mutant that changes no result: why
     " → return replace(self, parts=(*self.parts, *((f, t, s / sign) for f, t, s in other.parts)))": (
         "a sign is 1 or -1"
     ),
+    "remember/path_integral.py: delta = {k: size * normal_like(v, noise).sign() for k, v in mean.items()} → delta = "
+    "{k: size / normal_like(v, noise).sign() for k, v in mean.items()}": "a sign is 1 or -1",
 }
 
 
