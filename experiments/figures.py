@@ -23,6 +23,7 @@ STYLE = {  # what a method is called, and its colour
     "oracle": ("oracle", "#000000"),
 }
 OTHERS = "#c8c8c8"  # all methods beside these, which a table tells apart
+NEAR = (4, -11)  # how high a name stands that is close to its point
 
 
 def style(method: str) -> tuple[str, str]:
@@ -88,25 +89,28 @@ def exchange(ax: Any, rows: list[Row], title: str) -> None:
         said += "" if len(fixed) == seeds else f" ({len(fixed)} of {seeds})"
         names[said] = (fixed.mean(), kept.mean())
     ax.margins(x=0.12, y=0.12)
-    named(ax, names, middle)
     labelled(ax, title, "failures never shown: more of them right than with nothing removed",
              "what worked: more right than with nothing removed")  # fmt: skip
+    named(ax, names, middle)
 
 
 def named(ax: Any, points: dict[str, tuple[float, float]], middle: float) -> None:
-    """Names beside their points, towards the middle; elsewhere where one would hide a point or another name."""
-    ax.autoscale_view()  # limits up to date, which the transform below reads
+    """Names beside their points, towards the middle; elsewhere where one would hide a point or another name, or leave
+    the axes; a thin line leads to one that is not close."""
+    ax.figure.draw_without_rendering()  # limits and places up to date, which the transforms below read
     at = {name: ax.transData.transform(xy) * 72 / ax.figure.dpi for name, xy in points.items()}
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at.values()]
+    left, right = (float(ax.transAxes.transform((side, 0))[0]) * 72 / ax.figure.dpi for side in (0, 1))
     for name, (x, y) in at.items():
         sides = (-1, 1) if points[name][0] > middle else (1, -1)
-        spots = [(side, up) for up in (4, -11, 14, -21) for side in sides]
+        spots = [(side, up) for up in (*NEAR, 14, -21, 26, -33, 38, -45) for side in sides]
         boxes = [box(x + 6 * side, y + up, 4.5 * len(name) * side) for side, up in spots]
-        hidden = [sum(overlap(own, other) for other in taken) for own in boxes]
+        hidden = [sum(overlap(own, other) for other in taken) + (own[0] < left or own[2] > right) for own in boxes]
         side, up = spots[int(np.argmin(hidden))]
         taken.append(boxes[int(np.argmin(hidden))])
-        ax.annotate(name, points[name], textcoords="offset points", xytext=(6 * side, up),
-                    ha="right" if side < 0 else "left", fontsize=8)  # fmt: skip
+        line = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0, "relpos": (float(side < 0), 0.5)}
+        ax.annotate(name, points[name], textcoords="offset points", xytext=(6 * side, up), fontsize=8,
+                    ha="right" if side < 0 else "left", arrowprops=None if up in NEAR else line)  # fmt: skip
 
 
 def box(x: float, y: float, wide: float) -> tuple[float, float, float, float]:

@@ -107,8 +107,6 @@ def test_points_are_less_what_the_same_network_has_with_nothing_removed():
 
 
 def test_names_beside_points_that_lie_close_hide_neither_points_nor_each_other():
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     from experiments.figures import axes_of, named
 
     figure, axes = axes_of(8, 5.4, 1)
@@ -116,7 +114,26 @@ def test_names_beside_points_that_lie_close_hide_neither_points_nor_each_other()
               "linear, kronecker (2 of 4)": (0.075, -0.011), "the last": (0.2, 0.02)}  # fmt: skip
     axes[0].plot(*zip(*points.values(), strict=True), "o")
     named(axes[0], points, 0.05)
+    apart(figure, axes[0], points.values())
+
+
+def test_names_on_the_figure_of_causes_hide_nothing_and_stay_inside(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr("experiments.figures.saved", lambda figure, path: made.append(figure) or path)
+    shutil.copytree(DOCS / "reproduced" / "causes", tmp_path / "causes")
+    drawn(Plan("causes", "cifar10", out=tmp_path, sizes=SIZES["cifar10"]))
+    ax = made[0].axes[0]
+    boxes = apart(made[0], ax, [text.xy for text in ax.texts])
+    assert all(ax.bbox.x0 < box.x0 and box.x1 < ax.bbox.x1 for box in boxes)
+
+
+def apart(figure, ax, points):
+    """The boxes of the names, less the lines to their points; none is on another one or on a point."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
     FigureCanvasAgg(figure).draw()
-    boxes = [text.get_window_extent() for text in axes[0].texts]
+    boxes = [Text.get_window_extent(text) for text in ax.texts]
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    assert not any(one.contains(*axes[0].transData.transform(at)) for one in boxes for at in points.values())
+    assert not any(one.contains(*ax.transData.transform(at)) for one in boxes for at in points)
+    return boxes
