@@ -22,12 +22,7 @@ def lines(page):
     return {name: cells for name, *cells in rows[1:]}
 
 
-LAST = {"ensemble", "grad_dot", "fisher_kernel", "relatif", "laplace_mc", "shapley", "knn_shapley", "sufficiency",
-        "loss", "self_confidence"}  # fmt: skip
-FEW = {  # rows of fewer networks, which their page says
-    "annotation-noise": LAST,
-    "causes": {*LAST, "functional"},
-}
+FEW = {"causes": {"functional"}}  # rows of fewer networks, which their page says
 PAGES = sorted(path.parent.name for path in DOCS.glob("reproduced/*/mnist") if path.parent.name != "speed")  # one seed
 TABLES = sorted((path.parent.name, path.name) for path in DOCS.glob("reproduced/*/*"))
 SIZES = {"mnist": (), "cifar10": (7500,)}  # that were asked for
