@@ -22,7 +22,10 @@ def lines(page):
     return {name: cells for name, *cells in rows[1:]}
 
 
-FEW = {"causes": {"functional"}}  # rows of fewer networks, which their page says
+FEW = {  # rows of fewer networks, which their page says
+    "causes": {"functional"},
+    "poisoning": {"relatif", "laplace_mc", "knn_shapley", "self_confidence"},
+}
 PAGES = sorted(path.parent.name for path in DOCS.glob("reproduced/*/mnist") if path.parent.name != "speed")  # one seed
 TABLES = sorted((path.parent.name, path.name) for path in DOCS.glob("reproduced/*/*"))
 SIZES = {"mnist": (), "cifar10": (7500,)}  # that were asked for
