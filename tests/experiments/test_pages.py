@@ -72,6 +72,15 @@ def test_numbers_of_another_network_are_those_of_its_rows(item):
         assert f"{rows[method, k, measure]:.3f}" in " ".join(lines(page)[method])
 
 
+def test_seconds_of_an_earlier_run_are_those_of_its_rows():
+    rows = {row.method: row.value for row in read(DOCS / "reproduced" / "speed" / "cifar10" / "first.csv")}
+    page = lines((DOCS / "speed.md").read_text(encoding="utf-8").split("**Another network")[1])
+    ewc = rows["ewc_as_printed: label noise"]
+    assert {f"{name}: label noise": cells for name, cells in page.items()} == {
+        name: [f"{seconds:.2f} ({seconds / ewc:.1f})"] for name, seconds in rows.items()
+    }
+
+
 def test_every_experiment_is_on_the_page():
     page = (DOCS / "experiments.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE) == list(ITEMS)
