@@ -89,6 +89,18 @@ class Weights:
 
 
 @dataclass(frozen=True)
+class Mistakes:
+    """Which classes are taken for which others (`amends.committee.mistakes`)."""
+
+    spread: float = 0.7  # of effects on the log odds of a wrong label: about a factor of two either way
+    ridge: float = 1e-3  # on how far members tell labels apart, so that the fit has an end where they do so wholly
+    slope: float = 0.5  # where it begins: how far a member tells them apart,
+    mean: float = -2.0  # and the log odds of a wrong label
+    steps: int = 300  # of L-BFGS at most
+    near: float = 1e-9  # it ends where the loss, or what is fitted, changes by less
+
+
+@dataclass(frozen=True)
 class Identifying:
     """Which training examples stand behind the failures."""
 
@@ -97,6 +109,7 @@ class Identifying:
     teaching: Teaching = Teaching()
     right: RightScores = RightScores()
     weights: Weights = Weights()
+    mistakes: Mistakes = Mistakes()
 
 
 @dataclass(frozen=True)

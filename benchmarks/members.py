@@ -21,7 +21,7 @@ from worlds import World
 
 from amends import methods
 from amends.committee.decide import combined, evidence, try_all
-from amends.committee.trying import Trial
+from amends.committee.trying import Evidence, Trial
 from amends.committee.weighing import weights_of
 from amends.evaluation.rankings import average_precision
 from amends.evidence.factor import Factor
@@ -31,13 +31,13 @@ from amends.progress import Progress
 from amends.settings import Identifying, Settings
 
 
-def scores_of(trials: Mapping[str, Trial], settings: Identifying) -> np.ndarray:
+def scores_of(trials: Mapping[str, Trial], given: Evidence, settings: Identifying) -> np.ndarray:
     edits = {name: t for name, t in trials.items() if t.ends}
     if not edits:
         (only,) = trials.values()
         return only.scores[0].cpu().numpy()
     weights, own = (weights_of(some, settings.weights) for some in (trials, edits))
-    return combined(trials, weights, own, settings).cpu().numpy()
+    return combined(trials, weights, own, given, settings).cpu().numpy()
 
 
 def sets_of(world: World) -> dict[str, Factor]:
@@ -60,7 +60,7 @@ def row(world: World, budget: str) -> dict[str, float]:
         loss = -train.per_example(train.network.params).cpu().numpy()
     ways = {"all": trials} | {f"{name} alone": {name: trials[name]} for name in trials}
     ways |= {f"without {name}": {n: t for n, t in trials.items() if n != name} for name in trials}
-    found = {"loss": loss, **{way: scores_of(some, settings) for way, some in ways.items()}}
+    found = {"loss": loss, **{way: scores_of(some, known, settings) for way, some in ways.items()}}
     return {way: average_precision(scores, world.wrong) for way, scores in found.items()}
 
 

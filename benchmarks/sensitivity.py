@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from worlds import World
 from amends import methods
 from amends.committee import trying
 from amends.committee.decide import evidence, try_all
-from amends.committee.trying import Trial, on_all
+from amends.committee.trying import Evidence, Trial, on_all
 from amends.evaluation.rankings import average_precision
 from amends.progress import Progress
 from amends.settings import DEFAULT, Identifying
@@ -44,6 +45,8 @@ CONSTANTS = {  # and which members have to be tried again
     "right.errors": EVERY,
     "weights.errors": (),
     "weights.least": (),
+    "mistakes.spread": (),
+    "mistakes.ridge": (),
 }
 
 
@@ -53,28 +56,31 @@ def changed(settings: Identifying, constant: str, factor: float) -> Identifying:
     return replace(settings, **{part: replace(getattr(settings, part), **{name: type(was)(was * factor)})})
 
 
-def tried(sets: dict[str, Any], settings: Identifying, names: tuple[str, ...]) -> dict[str, Trial]:
-    """The trials of these members, with the scores of all of D."""
+def tried(sets: dict[str, Any], settings: Identifying, names: tuple[str, ...]) -> tuple[Evidence, dict[str, Trial]]:
+    """What these members are tried with, and their trials with the scores of all of D."""
     made = methods.Default(settings=replace(DEFAULT, identifying=settings)).identifying(
         True, examples=len(sets["train"])
     )
     members = {name: made[name] for name in names}
     given = evidence(sets["train"], sets["failures"], sets["remaining"], 0, settings)
     trials = try_all(members, given, Progress(), settings).trials
-    return {name: on_all(trial, trying.scores_of(members[name], trial, given), given) for name, trial in trials.items()}
+    return given, {
+        name: on_all(trial, trying.scores_of(members[name], trial, given), given) for name, trial in trials.items()
+    }
 
 
-def rows(world: World) -> dict[str, float]:
-    """AP as it is, and with every constant halved and doubled."""
+def rows(world: World, constants: Sequence[str]) -> dict[str, float]:
+    """AP as it is, and with every one of these constants halved and doubled."""
     sets, usual = sets_of(world), DEFAULT.identifying
     with torch.no_grad():
-        trials = tried(sets, usual, EVERY)
-        found = {"as it is": average_precision(scores_of(trials, usual), world.wrong)}
-        for constant, again in CONSTANTS.items():
+        given, trials = tried(sets, usual, EVERY)
+        found = {"as it is": average_precision(scores_of(trials, given, usual), world.wrong)}
+        for constant in constants:
+            again = CONSTANTS[constant]
             for factor in (0.5, 2.0):
                 settings = changed(usual, constant, factor)
-                new = tried(sets, settings, again) if again else {}
-                scores = scores_of({**trials, **new}, settings)
+                here, new = tried(sets, settings, again) if again else (given, {})
+                scores = scores_of({**trials, **new}, here, settings)
                 found[f"{constant} × {factor:g}"] = average_precision(scores, world.wrong)
     return found
 
@@ -85,10 +91,11 @@ def main() -> None:
     ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
     ask.add_argument("--seeds", type=int, default=1)
     ask.add_argument("--first", type=int, default=0, help="the first seed")
+    ask.add_argument("--constants", nargs="+", choices=list(CONSTANTS), default=list(CONSTANTS))
     args = ask.parse_args()
     warnings.filterwarnings("ignore")
     made = {
-        f"{setting}, {seed}": rows(price.trained(args.data, setting, seed, "cpu")[0])
+        f"{setting}, {seed}": rows(price.trained(args.data, setting, seed, "cpu")[0], args.constants)
         for setting in args.settings for seed in range(args.first, args.first + args.seeds)
     }  # fmt: skip
     print(f"| | {' | '.join(made)} | mean |\n|{'---|' * (len(made) + 2)}")

@@ -3,10 +3,11 @@
 No single edit finds the causes in every model, and often what the model does not believe, once it has learned what
 is known, finds more than any. The failures an edit was not shown, and the right examples it did not hold,
 say how high a right label scores; the member that puts most of D above that has found the most
-(`amends.committee.excess`), and harm counts by how sure its members are that what scores as high is wrong. As far as
-that may be noise, or where there are no right examples, an edit is weighed by how well it does on what it was not
-shown: the failures it repairs and the right examples it leaves alone count the same, so a shift of the output bias,
-which fixes one side by breaking the other, gains nothing.
+(`amends.committee.excess`), and harm counts by how sure its members are that what scores as high is wrong, and by how
+often one class is taken for the other (`amends.committee.mistakes`). As far as that may be noise, or where there are no
+right examples, an edit is weighed by how well it does on what it was not shown: the failures it repairs and the right
+examples it leaves alone count the same, so a shift of the output bias, which fixes one side by breaking the other,
+gains nothing.
 
 Read `decide`: try, weigh, combine.
 """
@@ -23,9 +24,10 @@ from torch import Tensor
 
 from amends.committee.excess import RightLabels
 from amends.committee.known import Known
+from amends.committee.mistakes import likely
 from amends.committee.rows import Rows, mark
 from amends.committee.trying import Evidence, Trial, edited, learned, on_all, scores_of, trial
-from amends.committee.weighing import confidence, joined, weights_of
+from amends.committee.weighing import beyond_noise, confidence, joined, weights_of
 from amends.data.splits import some
 from amends.editors.tangent import Linearised
 from amends.errors import AmendsError
@@ -113,7 +115,7 @@ def decide(
         halves = on_all(trial, scores[: len(trial.scores)], given)
         tried.trials[name] = replace(halves, scores=scores, ends=every.ends[len(trial.ends) :] or trial.ends)
     weights, own = weights_of(tried.trials, settings.weights), weights_of(tried.edits, settings.weights)
-    scores = combined({name: tried.trials[name] for name in counting}, weights, own, settings)
+    scores = combined({name: tried.trials[name] for name in counting}, weights, own, given, settings)
     most = max(own, key=lambda name: own[name])
     q, after = middle(tried.edits[most].ends)
     raw = given.train.lost(q, after) if known is None else known.raw[most]
@@ -210,15 +212,20 @@ def with_all_failures(
 
 
 def combined(
-    trials: Mapping[str, Trial], weights: Mapping[str, float], own: Mapping[str, float], settings: Identifying
-) -> Tensor:
-    """Harm as members find it, each by its weight, times how sure they are that labels are wrong that score as high.
-    Where none finds any, the least harmless come first by the edits' `own` weights."""
+    trials: Mapping[str, Trial], weights: Mapping[str, float], own: Mapping[str, float], given: Evidence,
+    settings: Identifying,
+) -> Tensor:  # fmt: skip
+    """Harm as members find it, each by its weight, times how sure they are that labels are wrong that score as high,
+    and how likely such mistakes are. Where none finds any, the least harmless come first by the edits' `own`
+    weights."""
     parts = {name: joined([(1 / len(t.scores), one) for one in t.harm]) for name, t in trials.items()}
     harm = joined([(own[name], parts[name]) for name in parts if own.get(name)])
     counting = [(weights[name], name) for name in parts if weights[name]]
     scores = joined([(weight, parts[name]) for weight, name in counting])
     scores = scores * confidence([(weight, trials[name]) for weight, name in counting], scores, settings.weights)
+    trusted = beyond_noise((trials[name] for _, name in counting), settings.weights)
+    if trusted and (made := likely([trials[name] for _, name in counting], given, settings)) is not None:
+        scores = scores * made.to(scores) ** trusted
     return torch.where(scores > 0, scores, harm.clamp(max=0))
 
 

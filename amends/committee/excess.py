@@ -95,6 +95,17 @@ class RightLabels:
         """Those of the failures and of the right examples alone."""
         return replace(self, failures=self.failures[failures], right=self.right[right])
 
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Of failures and right examples in a row: the share of right labels in D each stands for."""
+        sets = (self.failures, self.failing), (self.right, 1 - self.failing)
+        return np.concatenate([np.full(len(kinds), share / max(1, len(kinds))) for kinds, share in sets])
+
+    @cached_property
+    def as_frequent(self) -> np.ndarray:
+        """The same, each class as frequent as in D."""
+        return _as_frequent(self.train, np.concatenate([self.failures, self.right]), self.weights)
+
     def excess(self, train: Tensor, failures: Tensor, right: Tensor, taught: bool = False) -> Excess:
         """From the scores of all three. Those whose labels were `taught`, heavier than D's, reach a high score less
         often than right ones of D do. What must be wrong is counted without that: removing too few is no repair. Such
@@ -102,11 +113,9 @@ class RightLabels:
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
         if not all(np.isfinite(s).all() for s in (scores, *known)):
             raise NonFinite("scores are not finite; default; choose a method by name")
-        weights = [np.full(len(s), share / max(1, len(s)))
-                   for s, share in zip(known, (self.failing, 1 - self.failing), strict=True)]  # fmt: skip
         missing = {kind: share for kind, share in self.missing.items() if kind not in self.failures}
         given = (scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
-                 np.concatenate(weights), missing, self.settings.lean)  # fmt: skip
+                 self.weights, missing, self.settings.lean)  # fmt: skip
         made = _excess(*given, 1.0)
         if not taught:
             return made

@@ -15,7 +15,7 @@ from amends.editors.tangent import Linearised
 from amends.evaluation.predictions import class_targets, groups
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
-from amends.likelihoods import Tokens
+from amends.likelihoods import Categorical, Tokens
 from amends.methods import Method
 from amends.methods.ratio import as_it_came, label_part, to_blame
 from amends.posteriors import Posterior
@@ -79,6 +79,15 @@ class Known:
     def said(self) -> np.ndarray:
         """The class the model says of each."""
         return self.each(lambda outputs, _: self.data.network.likelihood.decide(outputs)).astype(np.int64)
+
+    @cached_property
+    def instead(self) -> np.ndarray | None:
+        """The class the model would give each but for the one that is written; None where it does not choose from three
+        or more, or where its outputs are not kept."""
+        categorical = isinstance(self.data.network.likelihood.family, Categorical) and class_targets(self.data)
+        if self.outputs is None or not categorical or self.outputs.ndim != 2 or self.outputs.shape[1] < 3:
+            return None
+        return self.each(lambda outputs, y: outputs.scatter(1, y[:, None], -torch.inf).argmax(1)).astype(np.int64)
 
     def edited(self, q: Posterior, after: Posterior) -> Edited:
         return Edited(self, q, after)

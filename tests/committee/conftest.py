@@ -24,8 +24,9 @@ def influence(world):
 
 @pytest.fixture
 def alike(monkeypatch):
-    """Harm counts the same, however sure members are."""
+    """Harm counts the same, however sure members are and whatever is taken for what."""
     monkeypatch.setattr(committee, "confidence", lambda *_: 1.0)
+    monkeypatch.setattr(committee, "likely", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
