@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from amends.committee.excess import RightLabels
+from amends.committee.known import Known
 from amends.committee.trying import Evidence, Trial
 from amends.settings import Identifying, Mistakes
 
@@ -49,7 +50,7 @@ class Labels:
 def likely(members: Sequence[Trial], given: Evidence, settings: Identifying) -> Tensor | None:
     """How many times as likely each label of D is wrong as others of its class; None where no right labels are known or
     the model does not choose from three classes or more."""
-    labels, others = given.labels, [known.instead for known in (given.train, given.failures, given.judges)]
+    labels, others = given.labels, [_instead(members, known) for known in (given.train, given.failures, given.judges)]
     instead = [other for other in others if other is not None]
     if labels is None or len(instead) < len(others):
         return None
@@ -125,6 +126,15 @@ def _both_ways(
         right = Labels(right.said[counting], right.classes[counting], right.mistakes[counting])
         found.append((train, right, weights[counting]))
     return found
+
+
+def _instead(members: Sequence[Trial], known: Known) -> np.ndarray | None:
+    """The class the model would give instead: once it has learned what is known, where it did, since then the known
+    labels are learned as those of D are."""
+    after = next((t.learned for t in members if t.learned is not None), None)
+    if after is None or known.instead is None:
+        return known.instead
+    return Known(known.data, known.data.outputs(after.mean)).instead
 
 
 def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray, labels: RightLabels, taught: float) -> Tensor:

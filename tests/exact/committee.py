@@ -61,6 +61,7 @@ class Tried:
     ends: list = field(default_factory=list)
     excess: tuple | None = None
     way: int = 0  # which of the trainings was taken
+    theta: np.ndarray | None = None  # and where it ended
 
     @property
     def balanced(self):
@@ -210,7 +211,7 @@ class Committee:
         theta, way = harmless(w.theta, self.jx, self.jy, ends)
         scores, of_failures, of_right = (-tanh.log_p(theta, *of) for of in sets)
         every = np.arange(len(w.fx)), np.arange(len(self.jx)), of_failures, of_right
-        return Tried([scores], [every], way=way)
+        return Tried([scores], [every], way=way, theta=theta)
 
     # --- what right labels say ---------------------------------------------------------------------
 
@@ -291,7 +292,8 @@ class Committee:
         """How many times as likely each label is wrong as others of its class, by the class that the model would give
         instead: from what members say of the sample of D and of right labels they were not shown, both ways."""
         w, rows, known = self.w, [], []
-        instead = [np.where(np.eye(tanh.CLASSES)[y] > 0, -np.inf, tanh.logits(w.theta, x)).argmax(1)
+        theta = counting[LEARNED].theta if LEARNED in counting else w.theta
+        instead = [np.where(np.eye(tanh.CLASSES)[y] > 0, -np.inf, tanh.logits(theta, x)).argmax(1)
                    for x, y in ((w.x, w.y), (w.fx, w.fy), (self.jx, self.jy))]  # fmt: skip
         pairs = (halves(w.fy, self.called, self.seed),
                  halves(self.jy, tanh.logits(w.theta, self.jx).argmax(1), self.seed))  # fmt: skip
