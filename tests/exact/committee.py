@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.exact import tanh
 from tests.exact.excess import excess
-from tests.exact.mistakes import mistakes
+from tests.exact.mistakes import likely
 from tests.exact.moves import Along, To, between, climbed, climbing, harmless, trained
 from tests.exact.weighing import joined, relevance, trust, weights_of
 
@@ -284,59 +284,11 @@ class Committee:
         if self.trusted:
             sure = sum(weight * t.excess[3] for weight, t in weighed)
             both = both * (self.trusted * np.maximum(sure, 1 / self.n) + 1 - self.trusted)
-            self.likely = self.mistakes({name: t for name, t in counting.items() if self.weights[name]})
+            pairs = (halves(self.w.fy, self.called, self.seed),
+                     halves(self.jy, tanh.logits(self.w.theta, self.jx).argmax(1), self.seed))  # fmt: skip
+            self.likely = likely(self, {name: t for name, t in counting.items() if self.weights[name]}, pairs)
             both = both * self.likely**self.trusted
         return np.where(both > 0, both, np.minimum(own, 0))
-
-    def mistakes(self, counting):
-        """How many times as likely each label is wrong as others of its class, by the class that the model would give
-        instead: from what members say of the sample of D and of right labels they were not shown, both ways."""
-        w, rows, known = self.w, [], []
-        theta = counting[LEARNED].theta if LEARNED in counting else w.theta
-        instead = [np.where(np.eye(tanh.CLASSES)[y] > 0, -np.inf, tanh.logits(theta, x)).argmax(1)
-                   for x, y in ((w.x, w.y), (w.fx, w.fy), (self.jx, self.jy))]  # fmt: skip
-        pairs = (halves(w.fy, self.called, self.seed),
-                 halves(self.jy, tanh.logits(w.theta, self.jx).argmax(1), self.seed))  # fmt: skip
-        for way in (0, 1):
-            unseen, judging = (p[1 - way] for p in pairs)
-            kinds = np.concatenate([w.fy[unseen], self.jy[judging]])
-            others = np.concatenate([instead[1][unseen], instead[2][judging]])
-            of_d, of_right = [], []
-            for name, t in counting.items():
-                scores = t.scores[0 if name == LEARNED else way]
-                right = self.untaught(t) if name == LEARNED else (np.zeros(len(w.fx)), np.zeros(len(self.jx)))
-                if name != LEARNED:
-                    right[0][unseen], right[1][judging] = t.known[way][2:]
-                unit = np.maximum(scores, 0).mean() or 1.0
-                of_d.append(np.arcsinh(np.maximum(scores, 0) / unit))
-                of_right.append(np.arcsinh(np.maximum(np.r_[right[0][unseen], right[1][judging]], 0) / unit))
-            weights = self.frequent(unseen, judging)
-            rows += [(np.array(of_d)[:, i], w.y[i], instead[0][i]) for i in self.at if w.y[i] in kinds]
-            here = zip(np.array(of_right).T, kinds, others, weights / weights.sum(), strict=True)
-            known += [row for row in here if row[3] > 0]
-        effects = mistakes(rows, known)
-        return np.exp([effects.get(pair, 0.0) for pair in zip(w.y.tolist(), instead[0].tolist(), strict=True)])
-
-    def frequent(self, unseen, judging):
-        """What right labels weigh, where each class is as frequent among them as in the sample of D."""
-        kinds = np.concatenate([self.w.fy[unseen], self.jy[judging]])
-        weights = np.r_[np.full(len(unseen), self.failing / max(1, len(unseen))),
-                        np.full(len(judging), (1 - self.failing) / len(judging))]  # fmt: skip
-        of_d = self.w.y[self.at]
-        return np.array([v * np.sum(of_d == c) / max(1e-300, weights[kinds == c].sum())
-                         for v, c in zip(weights, kinds, strict=True)])  # fmt: skip
-
-    def untaught(self, t):
-        """The scores of failures and right examples as they would be had these not been taught: a fifth more of them
-        would reach a high one."""
-        *_, failures, right = t.known[0]
-        scores = np.concatenate([failures, right])
-        order = np.argsort(-scores, kind="stable")
-        reach = np.cumsum(self.frequent(np.arange(len(failures)), np.arange(len(right)))[order])
-        found = scores.copy()
-        for i, share in zip(order, reach, strict=True):
-            found[i] = scores[order[np.argmax(reach >= share / 1.2)]]
-        return found[: len(failures)], found[len(failures) :]
 
     def wrong(self, name):
         share, found, noise, _ = self.trials[name].excess or (0, 0, 0, 0)

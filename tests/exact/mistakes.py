@@ -7,6 +7,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logsumexp
 
+from tests.exact import tanh
+
 SPREAD, RIDGE = 0.7, 1e-3
 
 
@@ -46,3 +48,56 @@ def mistakes(rows, known):
     begin = np.r_[np.full(members, 0.5**0.5), -2.0, np.zeros(len(names))]
     found = minimize(loss, begin, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 1000}).x
     return {name: found[members + 1 + i] for name, i in at.items() if len(name) == 2}
+
+
+def likely(c, counting, pairs):
+    """How many times as likely each label is wrong as others of its class, for a committee and the members of it that
+    count: from what they say of the sample of D and of right labels they were not shown, both ways."""
+    w, rows, known = c.w, [], []
+    theta = next((t.theta for t in counting.values() if t.theta is not None), w.theta)
+    instead = [np.where(np.eye(tanh.CLASSES)[y] > 0, -np.inf, tanh.logits(theta, x)).argmax(1)
+               for x, y in ((w.x, w.y), (w.fx, w.fy), (c.jx, c.jy))]  # fmt: skip
+    for way in (0, 1):
+        unseen, judging = (p[1 - way] for p in pairs)
+        kinds = np.concatenate([w.fy[unseen], c.jy[judging]])
+        others = np.concatenate([instead[1][unseen], instead[2][judging]])
+        of_d, of_right = [], []
+        for t in counting.values():
+            scores = t.scores[way if t.ends else 0]
+            if t.ends:
+                right = np.concatenate(t.known[way][2:])
+            else:
+                failures, others_right = untaught(c, t)
+                right = np.concatenate([failures[unseen], others_right[judging]])
+            unit = np.maximum(scores, 0).mean() or 1.0
+            of_d.append(np.arcsinh(np.maximum(scores, 0) / unit))
+            of_right.append(np.arcsinh(np.maximum(right, 0) / unit))
+        weights = frequent(c, unseen, judging)
+        rows += [(np.array(of_d)[:, i], w.y[i], instead[0][i]) for i in c.at if w.y[i] in kinds]
+        here = zip(np.array(of_right).T, kinds, others, weights / weights.sum(), strict=True)
+        known += [row for row in here if row[3] > 0]
+    effects = mistakes(rows, known)
+    return np.exp([effects.get(pair, 0.0) for pair in zip(w.y.tolist(), instead[0].tolist(), strict=True)])
+
+
+def frequent(c, unseen, judging):
+    """What right labels weigh, where each class is as frequent among them as in the sample of D."""
+    kinds = np.concatenate([c.w.fy[unseen], c.jy[judging]])
+    weights = np.r_[np.full(len(unseen), c.failing / max(1, len(unseen))),
+                    np.full(len(judging), (1 - c.failing) / len(judging))]  # fmt: skip
+    of_d = c.w.y[c.at]
+    return np.array([v * np.sum(of_d == k) / max(1e-300, weights[kinds == k].sum())
+                     for v, k in zip(weights, kinds, strict=True)])  # fmt: skip
+
+
+def untaught(c, t):
+    """The scores of failures and right examples as they would be had these not been taught: a fifth more of them would
+    reach a high one."""
+    *_, failures, right = t.known[0]
+    scores = np.concatenate([failures, right])
+    order = np.argsort(-scores, kind="stable")
+    reach = np.cumsum(frequent(c, np.arange(len(failures)), np.arange(len(right)))[order])
+    found = scores.copy()
+    for i, share in zip(order, reach, strict=True):
+        found[i] = scores[order[np.argmax(reach >= share / 1.2)]]
+    return found[: len(failures)], found[len(failures) :]
