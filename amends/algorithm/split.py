@@ -182,8 +182,8 @@ def _split_failures(
             f"holdout is {holdout!r}; it must be 0 or more and below 1; pass the share of failures that judges"
         )
     once = len(np.unique(first[wrong])) == 1
-    query, judges = (wrong[at] for at in _together(group[wrong], np.arange(len(wrong)) if once else first[wrong],
-                                                   holdout, seed))  # fmt: skip
+    together = np.arange(len(wrong)) if once else first[wrong]
+    query, judges = (wrong[at] for at in split(group[wrong], holdout, seed, together))
     if not len(query) or (holdout and not len(judges)):
         raise BadInput(
             f"there is only {many(len(wrong), 'failure')}; one searches and another judges; "
@@ -197,11 +197,4 @@ def _split_remaining(rest: Factor | None, first: np.ndarray, seed: int) -> tuple
     if rest is None or len(np.unique(first)) < 2:
         return np.zeros(0, dtype=int), np.arange(0 if rest is None else len(rest))
     y = rest.examples.y.cpu().numpy()
-    return _together(y if y.ndim == 1 and y.dtype.kind in "iu" else np.zeros(len(rest)), first, 0.5, seed)
-
-
-def _together(group: np.ndarray, first: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of two parts, copies in the same one; `first` tells which are copies of one another."""
-    heads, back = np.unique(first, return_index=True, return_inverse=True)[1:]
-    second = np.isin(back.reshape(-1), split(group[heads], share, seed)[1])
-    return np.flatnonzero(~second), np.flatnonzero(second)
+    return split(y if y.ndim == 1 and y.dtype.kind in "iu" else np.zeros(len(rest)), 0.5, seed, first)

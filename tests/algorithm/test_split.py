@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import amends
+from amends.algorithm.split import split_of
 from amends.errors import BadInput
+from amends.evidence.prepare import prepare
 from tests.worlds import QUICK, cheaply, lines
 
 
@@ -23,6 +26,18 @@ def test_failures_may_be_grouped_by_clusters(planted, result):
     assert len(names) > 1
     assert names <= {f"cluster {i}" for i in range(1, 9)}
     assert sum(row["n"] for row in repair.metrics["groups"].values()) == repair.metrics["holdout"]["n"]
+
+
+def test_right_examples_with_many_copies_are_shared_between_the_halves():
+    net, train, failures, (x, y) = lines()
+    of_one = torch.nonzero(y == y.mode().values).flatten()[:4]
+    often = of_one.repeat_interleave(torch.tensor([60, 55, 50, 45]))
+    right = torch.cat([x, x[often]]), torch.cat([y, y[often]])
+    given = prepare(net, None, None, 256, train=train, failures=failures, remaining=right)
+    for seed in range(8):
+        whole, _ = split_of(given, amends.Groups(), 0.5, seed)
+        assert abs(len(whole.guard) - len(whole.judge)) <= 1
+        assert (whole.guard >= len(x)).sum() == 105
 
 
 def test_another_word_for_groups_is_refused_in_one_line(planted):
