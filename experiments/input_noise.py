@@ -110,6 +110,7 @@ def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
     shown = {"holdout": "iii. failures never shown", "remaining": "iv. what worked"}
     for ax, (measure, title) in zip(axes[2:], () if single else shown.items(), strict=False):
         curves(ax, rows, measure, marker="o")
+        ax.set_xticks(sizes)
         level(ax, rows, REFERENCE, measure, "every damaged one removed")
         level(ax, rows, NOTHING, measure, "nothing removed", ":")
         level(ax, rows, AGAIN, measure, "trained again without them", "-.")
