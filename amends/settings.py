@@ -216,7 +216,7 @@ _BUDGETS = {
     "thorough": Settings(
         Identifying(
             Edits(
-                members=("grad_dot", "linear", "ewc", "kfac_ewc", "functional", "functional + ewc", "learned loss"),
+                members=("grad_dot", "linear", "functional", "functional + ewc", "learned loss"),
                 without_right=("grad_dot", "linear", "ewc", "kfac_ewc"),
                 steps_held=40,
                 curved=4000,
