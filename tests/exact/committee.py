@@ -43,7 +43,7 @@ BUDGETS = {
         500, 250, 2000, 10_000, 500, 60, 10,
     ),
     "thorough": Budget(
-        ("grad_dot", "linear", "ewc", "kfac_ewc", "functional", "functional + ewc", LEARNED),
+        ("grad_dot", "linear", "functional", "functional + ewc", LEARNED),
         ("grad_dot", "linear", "ewc", "kfac_ewc"), 2000, 1000, 2000, 10**9, 4000, 60, 40, True,
     ),
 }  # fmt: skip
