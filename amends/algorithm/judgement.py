@@ -1,4 +1,4 @@
-"""From what was chosen to what is handed back: the verdict, and another size where that would fix clearly more."""
+"""From what was chosen to what is handed back: the verdict, and what else would do more good."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
 from amends.algorithm.choose import Choice
-from amends.algorithm.curve import CAUSES, CurvePoint, Limits
+from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Limits
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.algorithm.verdict import NOT, Against, verdict_of
@@ -67,6 +67,25 @@ class Judgement:
         return [Against(self.points[i], self.points[j], self.objective) for i, j in choice.against]
 
     def offer(self, ended: Ending) -> str:
+        """What would do more good than what is handed back, and how to get it; in one line, or none."""
+        return self._another_size(ended) or self._training_on(ended)
+
+    def _training_on(self, ended: Ending) -> str:
+        """Where nothing was repaired: that training on does good by itself, beyond chance and within the limits."""
+        nothing, was = next((p for p in self.points if p.by == NOTHING), None), ended.outcome
+        if ended.verdict != NOT or nothing is None or was.remaining is None or not len(was.remaining):
+            return ""
+        as_it_was = CurvePoint("as it was", 0, (Fit(was.here, 0.0, None, outcome=was),))
+        beside, left = Against(nothing, as_it_was, self.objective), nothing.remaining or 0.0
+        forbidden = self.limits.judge is not None and left < self.limits.judge
+        if forbidden or beside.gain <= 0 or beside.p_value > JUDGING.chance:
+            return ""
+        return (
+            "training on with nothing removed would take accuracy on the "
+            f"{self._words(getattr(nothing, self.sets.judged_on) or 0.0, left)}; amends.treat(model, train, []) does so"
+        )
+
+    def _another_size(self, ended: Ending) -> str:
         """The size that fixes most, if that is clearly more than what is handed back and costs more of what worked;
         with the floor or the cost that would allow it."""
         judging, rest, on = ended.outcome.judging, ended.outcome.remaining, self.sets.judged_on
@@ -88,10 +107,10 @@ class Judgement:
         allowed = (
             f"floor={ceil(100 * (before - left)) / 100:g}" if forbidden else f"broken_costs={floor_to_two(cost):g}"
         )
-        return (
-            f"removing {removed} would take accuracy on the {on} failures to {fixed:.3f} and on what worked to "
-            f"{left:.3f}; {allowed} allows it"
-        )
+        return f"removing {removed} would take accuracy on the {self._words(fixed, left)}; {allowed} allows it"
+
+    def _words(self, fixed: float, left: float) -> str:
+        return f"{self.sets.judged_on} failures to {fixed:.3f} and on what worked to {left:.3f}"
 
 
 def floor_to_two(cost: float) -> float:

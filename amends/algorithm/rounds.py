@@ -80,7 +80,7 @@ class Round:
     learned: bool
     controls: dict[str, dict[str, Any]]
     fixed: tuple[int, int]  # of how many
-    offer: str = ""  # another size that fixes clearly more, and what would allow it
+    offer: str = ""  # what would do more good, and how to get it
     outcome: Outcome | None = None
 
     def since(self, before: Sequence[Round], sets: Sets) -> Round:

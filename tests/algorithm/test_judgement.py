@@ -1,4 +1,4 @@
-"""Another size, offered where it would fix clearly more."""
+"""What would do more good is offered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Limits
 from amends.algorithm.judgement import Judgement, floor_to_two
 from amends.algorithm.objective import Objective
+from amends.algorithm.verdict import NOT, PARTLY
 from amends.evaluation.statistics import BeforeAfter
 
 
@@ -27,7 +28,7 @@ def offer(*points, failures=40, works=99, limits=None):
     outcome = SimpleNamespace(judging=pair(0, failures), remaining=pair(100, works))
     sets = SimpleNamespace(judged_on="holdout")
     judged = Judgement(list(points), sets, Objective(0.5), limits or Limits())
-    return judged.offer(SimpleNamespace(outcome=outcome))
+    return judged.offer(SimpleNamespace(outcome=outcome, verdict=PARTLY))
 
 
 def test_what_fixes_clearly_more_is_offered_with_the_cost_that_allows_it():
@@ -63,7 +64,38 @@ def test_a_floor_that_forbids_it_is_named():
 def test_without_right_examples_there_is_no_cost():
     outcome = SimpleNamespace(judging=pair(0, 40), remaining=None)
     judged = Judgement([point(30, 0.9, None)], SimpleNamespace(judged_on="holdout"), Objective(1.0), Limits())
-    assert judged.offer(SimpleNamespace(outcome=outcome)) == ""
+    assert judged.offer(SimpleNamespace(outcome=outcome, verdict=NOT)) == ""
+
+
+def training_on(fixed, works, verdict=NOT, limits=None, remaining=True, broken_costs=1.0):
+    """Of a model that was not repaired, where training on leaves so many of a hundred failures right, and so many of
+    what worked."""
+
+    def outcome(failures, right):
+        return SimpleNamespace(judging=pair(0, failures), remaining=pair(100, right) if remaining else None, here={})
+
+    fit = Fit({}, 0.0, None, (), fixed / 100, works / 100 if remaining else None, outcome(fixed, works))
+    points, sets = [CurvePoint(NOTHING, 0, (fit,))], SimpleNamespace(judged_on="holdout")
+    judged = Judgement(points, sets, Objective(0.5, broken_costs), limits or Limits())
+    return judged.offer(SimpleNamespace(outcome=outcome(0, 100), verdict=verdict))
+
+
+def test_training_on_is_offered_where_nothing_was_repaired_and_it_does_good():
+    assert training_on(30, 98) == (
+        "training on with nothing removed would take accuracy on the holdout failures to 0.300 and on what worked to "
+        "0.980; amends.treat(model, train, []) does so"
+    )
+
+
+def test_training_on_is_no_offer_where_it_does_no_good():
+    """Five signs that are all the same have a chance of 1/32, four of 1/16."""
+    assert training_on(5, 100) != ""
+    assert training_on(4, 100) == ""
+    assert training_on(30, 70) == ""
+    assert training_on(30, 95, broken_costs=10.0) == ""
+    assert training_on(30, 98, verdict=PARTLY) == ""
+    assert training_on(30, 98, limits=Limits(0.99, 0.99)) == ""
+    assert training_on(30, 98, remaining=False) == ""
 
 
 @pytest.mark.parametrize(("cost", "shown"), [(0.6897, 0.68), (1.999, 1.9), (12.3, 12.0), (0.00457, 0.0045)])
