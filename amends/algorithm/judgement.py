@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
 from amends.algorithm.choose import Choice
-from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Limits
+from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Limits, Rule
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.algorithm.verdict import NOT, Against, verdict_of
@@ -71,19 +71,17 @@ class Judgement:
         return self._another_size(ended) or self._training_on(ended)
 
     def _training_on(self, ended: Ending) -> str:
-        """Where nothing was repaired: that training on does good by itself, beyond chance and within the limits."""
+        """Where nothing was repaired: what training on does alone, if it helps beyond chance and keeps the limits."""
         nothing, was = next((p for p in self.points if p.by == NOTHING), None), ended.outcome
         if ended.verdict != NOT or nothing is None or was.remaining is None or not len(was.remaining):
             return ""
         as_it_was = CurvePoint("as it was", 0, (Fit(was.here, 0.0, None, outcome=was),))
         beside, left = Against(nothing, as_it_was, self.objective), nothing.remaining or 0.0
-        forbidden = self.limits.judge is not None and left < self.limits.judge
+        forbidden = self._below_floor(left) or not Rule(self.objective, self.limits).safe(nothing)
         if forbidden or beside.gain <= 0 or beside.p_value > JUDGING.chance:
             return ""
-        return (
-            "training on with nothing removed would take accuracy on the "
-            f"{self._words(getattr(nothing, self.sets.judged_on) or 0.0, left)}; amends.treat(model, train, []) does so"
-        )
+        words = self._words(getattr(nothing, self.sets.judged_on) or 0.0, left)
+        return f"training on with nothing removed would take {words}; amends.treat(model, train, []) does that"
 
     def _another_size(self, ended: Ending) -> str:
         """The size that fixes most, if that is clearly more than what is handed back and costs more of what worked;
@@ -101,16 +99,19 @@ class Judgement:
         fixed, left, removed = max(more)
         share = self.objective.failures
         cost = share * (fixed - now) / ((1 - share) * (works - left))  # at which both are worth the same
-        forbidden = self.limits.judge is not None and left < self.limits.judge
+        forbidden = self._below_floor(left)
         if not forbidden and cost >= self.objective.broken_costs:  # nothing forbids it: it was not shown to be better
             return ""
         allowed = (
             f"floor={ceil(100 * (before - left)) / 100:g}" if forbidden else f"broken_costs={floor_to_two(cost):g}"
         )
-        return f"removing {removed} would take accuracy on the {self._words(fixed, left)}; {allowed} allows it"
+        return f"removing {removed} would take {self._words(fixed, left)}; {allowed} allows it"
+
+    def _below_floor(self, left: float) -> bool:
+        return self.limits.judge is not None and left < self.limits.judge
 
     def _words(self, fixed: float, left: float) -> str:
-        return f"{self.sets.judged_on} failures to {fixed:.3f} and on what worked to {left:.3f}"
+        return f"accuracy on the {self.sets.judged_on} failures to {fixed:.3f} and on what worked to {left:.3f}"
 
 
 def floor_to_two(cost: float) -> float:

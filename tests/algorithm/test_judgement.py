@@ -67,14 +67,14 @@ def test_without_right_examples_there_is_no_cost():
     assert judged.offer(SimpleNamespace(outcome=outcome, verdict=NOT)) == ""
 
 
-def training_on(fixed, works, verdict=NOT, limits=None, remaining=True, broken_costs=1.0):
+def training_on(fixed, works, verdict=NOT, limits=None, remaining=True, broken_costs=1.0, kept=()):
     """Of a model that was not repaired, where training on leaves so many of a hundred failures right, and so many of
     what worked."""
 
     def outcome(failures, right):
         return SimpleNamespace(judging=pair(0, failures), remaining=pair(100, right) if remaining else None, here={})
 
-    fit = Fit({}, 0.0, None, (), fixed / 100, works / 100 if remaining else None, outcome(fixed, works))
+    fit = Fit({}, 0.0, None, kept, fixed / 100, works / 100 if remaining else None, outcome(fixed, works))
     points, sets = [CurvePoint(NOTHING, 0, (fit,))], SimpleNamespace(judged_on="holdout")
     judged = Judgement(points, sets, Objective(0.5, broken_costs), limits or Limits())
     return judged.offer(SimpleNamespace(outcome=outcome(0, 100), verdict=verdict))
@@ -83,7 +83,7 @@ def training_on(fixed, works, verdict=NOT, limits=None, remaining=True, broken_c
 def test_training_on_is_offered_where_nothing_was_repaired_and_it_does_good():
     assert training_on(30, 98) == (
         "training on with nothing removed would take accuracy on the holdout failures to 0.300 and on what worked to "
-        "0.980; amends.treat(model, train, []) does so"
+        "0.980; amends.treat(model, train, []) does that"
     )
 
 
@@ -96,6 +96,12 @@ def test_training_on_is_no_offer_where_it_does_no_good():
     assert training_on(30, 98, verdict=PARTLY) == ""
     assert training_on(30, 98, limits=Limits(0.99, 0.99)) == ""
     assert training_on(30, 98, remaining=False) == ""
+
+
+def test_training_on_is_no_offer_where_a_set_to_keep_would_suffer():
+    limits = Limits(keep=(0.9,), names=("old",))
+    assert training_on(30, 98, limits=limits, kept=(0.95,)) != ""
+    assert training_on(30, 98, limits=limits, kept=(0.85,)) == ""
 
 
 @pytest.mark.parametrize(("cost", "shown"), [(0.6897, 0.68), (1.999, 1.9), (12.3, 12.0), (0.00457, 0.0045)])
