@@ -28,7 +28,7 @@ def split(
         second[at[:several]] = _dealt(sizes[at[:several]], wanted / total, rng)
         singles = max(0, round(wanted - int(sizes[at] @ second[at])))
         second[at[several : several + singles]] = True
-        if 0 < fraction < 1 and len(at) > 1:  # at least one to each; a small one
+        if 0 < fraction < 1 and len(at) > 1:  # each part gets one at least, a small one
             second[at[min(several, len(at) - 1)]] |= not second[at].any()
             second[at[-1]] &= not second[at].all()
         carry = wanted - int(sizes[at] @ second[at])
@@ -37,8 +37,8 @@ def split(
 
 
 def _dealt(sizes: np.ndarray, share: float, rng: np.random.Generator) -> list[bool]:
-    """Which of them the second part gets: each goes to the part that is further behind its share. Largest first, so
-    that few are left to make up for it."""
+    """Which of them the second part gets: each in turn goes to the part that is further behind its share. They come
+    largest first, so that what is left uneven is small."""
     found, dealt, taken = [], 0, 0
     for size in sizes.tolist():
         dealt += size
