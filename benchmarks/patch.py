@@ -135,10 +135,7 @@ def repaired(
     torch.manual_seed(seed)
     begun = time.perf_counter()
     here = WORLDS[setting](data, seed, device)
-    failures, right = (
-        tuple(torch.cat(part) for part in zip(*(here.sets[name] for name in names), strict=True))
-        for names in (("query", "holdout"), ("guard", "remaining"))
-    )
+    failures, right = here.held_out
     tell(f"{setting}, seed {seed}: trained", begun)
     result = amends.repair(here.net, here.train, failures, right, seed=seed, budget=budget, progress=True)
     tell(f"{result.verdict}", begun)

@@ -77,10 +77,7 @@ class Price:
     overall: tuple[float, float] = (float("nan"), float("nan"))
 
     def measure(self, world: worlds.World, training: float, budget: str, device: str) -> None:
-        failures, right = (
-            tuple(torch.cat(part) for part in zip(*(world.sets[name] for name in names), strict=True))
-            for names in (("query", "holdout"), ("guard", "remaining"))
-        )
+        failures, right = world.held_out
         unit = min(timed(lambda: one_pass(world), device)[1] for _ in range(3))
         sets, method = (world.sets["query"], world.sets["guard"]), amends.methods.default(budget)
         found, identify = timed(

@@ -56,10 +56,7 @@ def one(todo: tuple[str, str, int, str, float]) -> Row | None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     world, _ = price.trained(folder, setting, seed, device)
-    failures, right = (
-        tuple(torch.cat(part) for part in zip(*(world.sets[name] for name in names), strict=True))
-        for names in (("query", "holdout"), ("guard", "remaining"))
-    )
+    failures, right = world.held_out
     result = amends.repair(world.net, world.train, failures, right, seed=seed)
     control = next(row for row in result.metrics["curve"] if row["by"] == "nothing")
     share, wrong = len(failures[1]) / (len(failures[1]) + len(right[1])), world.wrong

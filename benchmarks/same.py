@@ -35,10 +35,7 @@ def one_repair(data: str, setting: str, seed: int, out: str) -> None:
     print(f"{setting}, seed {seed}: {Path(amends.__file__).parent}", file=sys.stderr, flush=True)
     torch.set_num_threads(1)
     world = KNOWN[setting.removesuffix(IN_TURN)](Data(data), seed, "cpu")
-    failures, remaining = (
-        tuple(torch.cat(part) for part in zip(*(world.sets[name] for name in names), strict=True))
-        for names in (("query", "holdout"), ("guard", "remaining"))
-    )
+    failures, remaining = world.held_out
     groups = None
     if setting.endswith(IN_TURN):
         said = world.net(failures[0]).argmax(1)

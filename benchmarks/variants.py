@@ -92,10 +92,7 @@ def found_of_one_kind(world: World, seed: int) -> tuple[float, float, bool]:
 
 
 def repaired(world: World, seed: int) -> tuple[float, float, bool]:
-    failures, right = (
-        tuple(torch.cat(part) for part in zip(*(world.sets[name] for name in names), strict=True))
-        for names in (("query", "holdout"), ("guard", "remaining"))
-    )
+    failures, right = world.held_out
     result = amends.repair(world.net, world.train, failures, right, seed=seed)
     clean = amends.treat(world.net, world.train, world.wrong, seed=seed)
     with torch.no_grad():

@@ -37,6 +37,15 @@ class World:
     refit: Callable[[Tensor], nn.Module]  # from scratch on some of D
     large: bool = False  # 50,000 images and millions of parameters: curvature from a part, shorter treatments
 
+    @property
+    def held_out(self) -> tuple[Pair, Pair]:
+        """Failures and right examples as a user has them: those given to the methods and those that judge."""
+        (x, y), (rest_x, rest_y) = (
+            [torch.cat(part) for part in zip(*(self.sets[name] for name in names), strict=True)]
+            for names in (("query", "holdout"), ("guard", "remaining"))
+        )
+        return (x, y), (rest_x, rest_y)
+
     @cached_property
     def out_of_fold(self) -> np.ndarray:
         """p(given label) of every training example by a model trained on the other four fifths of D."""
