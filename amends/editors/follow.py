@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol, cast
 
 from torch import Tensor
@@ -103,16 +103,25 @@ def follow(
 
 
 def harmless(ways: Sequence[Callable[[], Posterior]], trained_on: Factor, log_p: Tensor | None = None) -> Posterior:
-    """Where the first of these ways ends at which what the model trained on is believed no less than before; if there
-    is none, the end of the last. Steps that are too long for a model make it forget what it knew. What it believed
-    before, `log_p` of each example, may be known."""
-    believed, (*others, last) = HeldOut(trained_on), ways
-    if log_p is None and others:
-        log_p = trained_on.per_example(trained_on.network.params)
-    before = 0.0 if log_p is None else float(log_p.mean())
-    for way in others:
-        with suppress(NonFinite):
+    """Where the first of these ways ends at which what the model trained on is believed no less than before. Steps that
+    are too long for a model make it forget what it knew, so each way has shorter ones. Where these do not help either,
+    the end at which most is believed. What it believed before, `log_p` of each example, may be known."""
+    if len(ways) == 1:
+        return ways[0]()
+    before = float((trained_on.per_example(trained_on.network.params) if log_p is None else log_p).mean())
+    believed, most, chosen, failed = HeldOut(trained_on), -inf, None, None
+    for way in ways:
+        try:
             end = way()
-            if cast("float", believed(end)) >= before:
-                return end
-    return last()
+        except NonFinite as e:
+            failed = e
+            continue
+        now = cast("float", believed(end))
+        if now <= most and most > -inf:
+            break
+        most, chosen = now, end
+        if now >= before:
+            break
+    if chosen is None:
+        raise cast("NonFinite", failed)
+    return chosen

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 
-from amends.editors import Guard, HeldOut, Mode, Right, follow
+from amends.editors import Guard, HeldOut, Mode, Right, follow, harmless
 from amends.editors.climb import Adam
+from amends.errors import NonFinite
+from amends.evidence.params import scaled
 from amends.posteriors import Point
 
 
@@ -73,3 +76,34 @@ def test_a_guard_prefers_what_fixes_more(fitted):
     assert 0 < best < allowed[-1]
     chosen = follow(iter(path), Guard.since(q, [data[30:]], 0.2, wanted), patience=60)
     assert chosen is path[best]
+
+
+@pytest.mark.parametrize(("ends", "chosen", "tried"), [
+    ([0.9, 0.5], 0, 1), ([0.1, 0.85, 0.9], 1, 2), ([0.1, 0.3, 0.2, 0.9], 1, 3), ([0.3, 0.2, 0.9], 0, 2),
+    ([0.1, 0.3], 1, 2), ([None, 0.3, 0.2], 1, 3), ([0.3, None, 0.2], 0, 3), ([0.1], 0, 1),
+])  # fmt: skip
+def test_shorter_steps_as_long_as_they_help(fitted, ends, chosen, tried):
+    """Ends are the trained weights, smaller: the smaller, the less is believed. Before, it was as much as with .8."""
+    data, q = fitted
+    made = []
+
+    def way(size):
+        made.append(size)
+        if size is None:
+            raise NonFinite("steps are too long")
+        return Point(scaled(q.mean, size))
+
+    log_p = Point(scaled(q.mean, 0.8)).rows(data.per_example).mean(0)
+    after = harmless([lambda size=size: way(size) for size in ends], data, log_p)
+    assert torch.equal(after.mean["weight"], scaled(q.mean, ends[chosen])["weight"])
+    assert len(made) == tried
+
+
+def test_no_steps_are_short_enough(fitted):
+    data, _ = fitted
+
+    def broken():
+        raise NonFinite("steps are too long")
+
+    with pytest.raises(NonFinite, match="too long"):
+        harmless([broken, broken], data)

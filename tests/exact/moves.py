@@ -79,12 +79,16 @@ def climbed(terms, start, steps):
 
 
 def harmless(start, x, y, ends):
-    """The first end at which these are believed no less than at the start, or the last; and which it is."""
-    for way, end in enumerate(ends):
-        last = end, way
-        if tanh.log_p(end, x, y).mean() >= tanh.log_p(start, x, y).mean():
+    """The first end at which these are believed no less than at the start. If there is none, the best end of those up
+    to the first that is worse than the one before; and which it is."""
+    said, tried = [tanh.log_p(start, x, y).mean()], []
+    for end in ends:
+        tried.append(end)
+        said.append(tanh.log_p(end, x, y).mean())
+        if said[-1] >= said[0] or (len(tried) > 1 and said[-1] <= said[-2]):
             break
-    return last
+    way = len(tried) - 1 if said[-1] >= said[0] else int(np.argmax(said[1:]))
+    return tried[way], way
 
 
 def trained(theta, x, y, weights, rate, epochs, size, seed=0):
