@@ -103,8 +103,8 @@ def decide(
     settings: Identifying = SETTINGS,
     known: Rows | None = None,
 ) -> Decision:
-    """Try every member on halves, weigh them, and combine the scores of those that count; these may be `known`, since
-    others computed them."""
+    """Try every member on halves, weigh them, and combine the scores of those that count; `known` are such scores
+    from other machines."""
     given, tried, counting = tried_on_halves(members, train, failures, remaining, seed, progress, settings)
     if known is not None:
         known.check(tried.trials)
@@ -114,8 +114,9 @@ def decide(
         scores = scores_of(member, every, given) if known is None else known.scores[name]
         halves = on_all(trial, scores[: len(trial.scores)], given)
         tried.trials[name] = replace(halves, scores=scores, ends=every.ends[len(trial.ends) :] or trial.ends)
-    weights, own = weights_of(tried.trials, settings.weights), weights_of(tried.edits, settings.weights)
-    scores = combined({name: tried.trials[name] for name in counting}, weights, own, given, settings)
+    scored = Tried({name: tried.trials[name] for name in counting}, {})  # the others have no scores of all of D
+    weights, own = (weights_of(trials, settings.weights) for trials in (scored.trials, scored.edits))
+    scores = combined(scored.trials, weights, own, given, settings)
     most = max(own, key=lambda name: own[name])
     q, after = middle(tried.edits[most].ends)
     raw = given.train.lost(q, after) if known is None else known.raw[most]
@@ -126,7 +127,7 @@ def decide(
         for name, t in tried.trials.items()
     ]  # fmt: skip
     counted += [MemberWeight(name, None, None, 0.0, str(e)) for name, e in tried.refused.items()]
-    unseen = sum((own[name] * t.failures for name, t in tried.edits.items()), np.zeros(len(failures)))
+    unseen = sum((own[name] * t.failures for name, t in scored.edits.items()), np.zeros(len(failures)))
     return Decision(scores, raw, q, after, tuple(counted), unseen)
 
 
@@ -215,8 +216,8 @@ def combined(
     trials: Mapping[str, Trial], weights: Mapping[str, float], own: Mapping[str, float], given: Evidence,
     settings: Identifying,
 ) -> Tensor:  # fmt: skip
-    """Harm as members find it, each by its weight, times how sure they are that labels are wrong that score as high,
-    and how likely such mistakes are. Where none finds any, the least harmless come first by the edits' `own`
+    """Harm as members find it, each by its weight, times how sure they are that such a score means a wrong label, and
+    how likely such mistakes are. Where none finds any, the least harmless come first by the edits' `own`
     weights."""
     parts = {name: joined([(1 / len(t.scores), one) for one in t.harm]) for name, t in trials.items()}
     harm = joined([(own[name], parts[name]) for name in parts if own.get(name)])

@@ -116,15 +116,15 @@ def _both_ways(
     found = []
     for half, ((_, unseen), (_, judging)) in enumerate(given.both_ways):
         here = labels[given.at].among(unseen, judging)
-        at = given.at[np.isin(here.train, np.concatenate([here.failures, here.right]))]
+        counting = here.as_frequent > 0
+        at = given.at[np.isin(here.train, np.concatenate([here.failures, here.right])[counting])]
         scores = [_plain(t.scores[half if t.ends else 0]) for t in members]
-        known = [_known(t, half, unseen, judging, labels, settings.right.taught) for t in members]
+        usual = [_known(t, half, unseen, judging, labels, settings.right.taught) for t in members]
         train = Labels(_said([s[at] for s in scores], scores), *(own[0][at] for own in numbers))
-        right = Labels(_said(known, scores), *(torch.cat([own[1][unseen], own[2][judging]]) for own in numbers))
-        counting = torch.as_tensor(here.as_frequent > 0)
-        weights = torch.as_tensor(here.as_frequent / here.as_frequent.sum())
-        right = Labels(right.said[counting], right.classes[counting], right.mistakes[counting])
-        found.append((train, right, weights[counting]))
+        right = Labels(_said(usual, scores), *(torch.cat([own[1][unseen], own[2][judging]]) for own in numbers))
+        weights, known = torch.as_tensor(here.as_frequent / here.as_frequent.sum()), torch.as_tensor(counting)
+        right = Labels(right.said[known], right.classes[known], right.mistakes[known])
+        found.append((train, right, weights[known]))
     return found
 
 

@@ -19,14 +19,14 @@ from amends.editors.tangent import Linearised
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.targets import alike
-from amends.likelihoods import Likelihood, probability
+from amends.likelihoods import Likelihood, Weighted, probability
 from amends.methods import Method
 from amends.methods.library.default import Member
 from amends.methods.library.loss import LearnedLoss
 from amends.posteriors import Posterior
 from amends.settings import Trials
 
-SIZES = tuple(2.0**k for k in range(-3, 6))  # how far along a tangent, in mean changes of an output by one
+SIZES = tuple(2.0**k for k in range(-3, 6))  # how far along a tangent; with 1, outputs change by one on average
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +110,8 @@ def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[
 
 def learned(member: LearnedLoss, given: Evidence) -> Trial:
     """One that learns all labels known to be right is judged by them, since it knows them as it knows D's."""
+    if isinstance(given.train.data.network.likelihood, Weighted):
+        raise BadInput("labels have weights, so right ones do not say how high they score; learned loss; pass none")
     if given.labels is None:
         raise BadInput("right examples do not say how high right labels score; learned loss; pass more of them")
     if not all(alike(given.train.data, known.data) for known in (given.failures, given.judges)):

@@ -35,7 +35,7 @@ def _trust(t: Trial, settings: Weights) -> float:
 
 
 def _by_found(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
-    """One that may have found noise counts no more than the best of which that is less likely."""
+    """One that may have found noise counts no more than the best that surely did not."""
     most = max(trials.values(), key=lambda t: _trust(t, settings) * t.found).found
     return _relative({name: min(t.found, most) for name, t in trials.items()}, most / settings.errors, settings)
 
@@ -70,8 +70,8 @@ def joined(parts: list[tuple[float, Tensor]]) -> Tensor:
 
 
 def confidence(counting: Sequence[tuple[float, Trial]], like: Tensor, settings: Weights = WEIGHTS) -> Tensor | float:
-    """How much the harm of each example counts: as much as those that count are sure that labels are wrong that score
-    as high, as far as they have found any. One of which nobody is sure counts as one among all, so that an order is
+    """How much the harm of each example counts: by how sure those that count are that labels with such a score are
+    wrong, as far as they have found any. One of which nobody is sure counts as one among all, so that an order is
     left."""
     trusted = beyond_noise((t for _, t in counting), settings)
     if not trusted:

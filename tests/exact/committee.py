@@ -265,8 +265,10 @@ class Committee:
                 tried[name].ends = [last]
             if self.judged:
                 tried[name].excess = self.excess(name, tried[name], np.arange(self.n))
-        self.trials, self.weights, self.own = tried, weights_of(tried), weights_of(edits)
-        self.scores = self.combined({name: tried[name] for name in tried if name in counting})
+        scored = {name: tried[name] for name in tried if name in counting}
+        self.trials, self.weights = tried, dict.fromkeys(tried, 0.0) | weights_of(scored)
+        self.own = dict.fromkeys(edits, 0.0) | weights_of({name: t for name, t in scored.items() if t.ends})
+        self.scores = self.combined(scored)
         first, *other = tried[max(self.own, key=lambda name: self.own[name])].ends
         self.end = between(first, other[0]) if other else first
         self.unseen = sum(self.own[name] * t.failures for name, t in edits.items())
