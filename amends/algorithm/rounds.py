@@ -138,7 +138,7 @@ class Plan:
         something already, and their limits hold on, so that losses do not add up."""
         part = search.part
         sets, earlier = part.sets(given), before[0].limits if before else None
-        objective = Objective(sets.share, self.broken_costs)
+        objective = Objective(sets.asked, self.broken_costs)
         picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
         chooser = Chooser(
             search.influence, part.guarding(given), tuple(given[name] for name in self.kept), self.kept, self.method,
@@ -211,8 +211,8 @@ def together(rounds: Sequence[Round], sets: Sets) -> Round:
 
 
 def suspects_of(influence: Influence, guard: Factor | None) -> np.ndarray:
-    """Failures whose own label looks wrong: every right example near them carries what the model says,
-    and no edit that was shown the other failures comes to see them as labelled."""
+    """Failures whose own label looks wrong: nine in ten of the right examples near them carry what the model says, none
+    carries their label, and edits that were shown only other failures hardly come to believe it."""
     if guard is None or influence.unseen is None:
         return np.zeros(0, dtype=int)
     doubted = np.flatnonzero(influence.unseen < JUDGING.doubted)

@@ -32,8 +32,9 @@ MOST_CLASSES = 100  # a table of more is no longer read
 @dataclass(frozen=True, eq=False)
 class Sets:
     """Failures searched with (`query`) and judged with (`holdout`), those of `other_groups`, which are only shown, and
-    the right examples that judge (`remaining`); with how many failures and right examples the user gave. `first` says
-    of which example of its set each one is a copy, where there are copies."""
+    the right examples that judge (`remaining`); with how many failures and right examples the user gave, and how many
+    of these failures are of `others`, groups that are not repaired. `first` says of which example of its set each one
+    is a copy, where there are copies."""
 
     query: Factor
     holdout: Factor
@@ -42,11 +43,17 @@ class Sets:
     failures: int
     right_ones: int
     first: Mapping[str, np.ndarray] = field(default_factory=dict)
+    others: int = 0
 
     @property
     def share(self) -> float:
         """Of the failures among all the user gave."""
         return self.failures / (self.failures + self.right_ones)
+
+    @property
+    def asked(self) -> float:
+        """The share of the failures to repair among these and the right examples."""
+        return (self.failures - self.others) / (self.failures - self.others + self.right_ones)
 
     @property
     def judged_on(self) -> str:

@@ -85,6 +85,7 @@ class Split:
             failed[self.query], failed[self.holdout], failed[self.other_groups],
             None if rest is None else rest[self.judge],
             failures=len(failed) - len(self.already), right_ones=0 if rest is None else len(rest),
+            others=len(self.other_groups) + len(self.unasked),
             first={name: own_first(f) for name, f in copies.items() if len(np.unique(f)) < len(f)},
         )  # fmt: skip
 

@@ -46,7 +46,7 @@ class Judge:
 
     @property
     def _objective(self) -> Objective:
-        return Objective(self.sets.share, self.metrics.get("broken_costs", 1.0))
+        return Objective(self.sets.asked, self.metrics.get("broken_costs", 1.0))
 
     def _p_value(self, outcome: Outcome) -> float | None:
         """How likely luck alone gains as much over the stronger control: these weights, and forgetting alone where more

@@ -100,9 +100,10 @@ class Repaired:
     def shorter(self) -> Small:
         """The short forms there are, and what each of them costs by what guarded the repair."""
         split, given = self.split, dict(self.given)
-        share, failures = split.sets(given).share, given["failures"]
+        sets, failures = split.sets(given), given["failures"]
         guards = Guards(
-            failures[split.query], split.guarding(given), share, self.after, not_by_heart(self.metrics, share),
+            failures[split.query], split.guarding(given), sets.share, self.after,
+            not_by_heart(self.metrics, sets.asked),
             failures[split.unasked] if len(split.unasked) else None,
         )  # fmt: skip
         return Small(self.network.params, guards, given["train"], self.metrics.get("seed", 0))
