@@ -151,13 +151,9 @@ def interval(share: float, n: float, z: float = 1.96) -> list[float]:
     return [max(0.0, centre - half), min(1.0, centre + half)]
 
 
-def paired(before: np.ndarray, after: np.ndarray, seed: int = 0, draws: int = 2000) -> list[float]:
-    """95 % percentile interval of the change in accuracy, by a bootstrap that draws whole examples."""
-    return paired_together([(1.0, BeforeAfter(before, after))], seed, draws)
-
-
 def paired_together(parts: Sequence[tuple[float, BeforeAfter]], seed: int = 0, draws: int = 2000) -> list[float]:
-    """The same of several sets, each with its weight in the whole and drawn by itself.
+    """95 % percentile interval of the change in accuracy, by a bootstrap that draws whole examples, each set by itself
+    and with its weight in the whole.
 
     A draw of n witnesses is known by how many there are of each kind, fixed, broken or neither and of so many copies,
     so these counts are drawn as a multinomial, and no example is touched again.
@@ -173,12 +169,13 @@ def paired_together(parts: Sequence[tuple[float, BeforeAfter]], seed: int = 0, d
 
 
 def interval_together(parts: Sequence[tuple[float, BeforeAfter]]) -> list[float]:
-    """Wilson's interval of a share that is mixed of several sets: as of so many examples as would err as much."""
+    """Of a share that is mixed of several sets, each with its weight. Below and above it lie the roots of the summed
+    squares of how far Wilson's limits of each set lie from its own share (Newcombe 1998)."""
     shares = [(weight, float(pair.after.mean()), pair.alone) for weight, pair in parts]
     share = sum(weight * p for weight, p, _ in shares)
-    variance = sum(weight**2 * p * (1 - p) / n for weight, p, n in shares)
-    n = share * (1 - share) / variance if variance else sum(n for *_, n in shares)
-    return interval(share, n)
+    limits = [(weight * p, weight * np.array(interval(p, n))) for weight, p, n in shares]
+    below, above = np.sqrt(sum((ends - own) ** 2 for own, ends in limits))
+    return [max(0.0, share - float(below)), min(1.0, share + float(above))]
 
 
 def calibration(data: Factor, outputs: Tensor, bins: int = 15) -> dict[str, float] | None:

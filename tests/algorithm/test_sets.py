@@ -11,7 +11,7 @@ from torch import nn
 import amends
 from amends.algorithm.sets import Sets
 from amends.data import split
-from amends.evaluation.statistics import calibration, harmed, paired
+from amends.evaluation.statistics import BeforeAfter, calibration, harmed, paired_together
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical
 from tests.conftest import factor
@@ -37,7 +37,7 @@ def test_the_numbers_are_those_of_the_model_handed_back(judged, result):
         fixed, broken = int((~before & after).sum()), int((before & ~after).sum())
         exact = stats.binomtest(fixed, fixed + broken).pvalue if fixed + broken else 1.0
         assert metrics["p_values"][name] == pytest.approx(exact)
-        assert metrics["changes"][name] == paired(before, after, 0)
+        assert metrics["changes"][name] == paired_together([(1.0, BeforeAfter(before, after))], 0)
         low, high = metrics["intervals"][name]
         assert 0 <= low <= after.mean() <= high <= 1
         low, high = metrics["changes"][name]

@@ -20,7 +20,6 @@ from amends.evaluation.statistics import (
     harmed,
     interval,
     mcnemar,
-    paired,
     paired_together,
 )
 from amends.evidence.network import Network
@@ -62,6 +61,10 @@ def drawn_one_by_one(before, after, draws=4000, seed=1):
         at = rng.integers(n, size=n)
         changes.append(after[at].mean() - before[at].mean())
     return np.percentile(changes, [2.5, 97.5])
+
+
+def paired(before, after, seed=0, **draws):
+    return paired_together([(1.0, BeforeAfter(before, after))], seed, **draws)
 
 
 @pytest.mark.parametrize(("fixed", "broken", "right"), [(40, 15, 100), (3, 30, 20), (0, 12, 0)])
