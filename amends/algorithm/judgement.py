@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
 from amends.algorithm.choose import Choice
-from amends.algorithm.curve import CAUSES, NOTHING, CurvePoint, Fit, Limits, Rule
+from amends.algorithm.curve import CAUSES, NOTHING, ROUNDING, CurvePoint, Fit, Limits, Rule
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.algorithm.verdict import NOT, Against, verdict_of
@@ -92,23 +92,24 @@ class Judgement:
             return ""
         now, error = failures["after"], Objective(1.0).error((failures["after"], judging.alone), (None, 0))
         before, works = rest.summary["before"], rest.summary["after"]
-        tried = [(getattr(p, on) or 0.0, p.remaining or 0.0, p.removed) for p in self.points if p.by == CAUSES]
+        keeping = Rule(self.objective, replace(self.limits, guard=None))  # a floor can be given up
+        sizes = [p for p in self.points if p.by == CAUSES and keeping.safe(p)]
+        tried = [(getattr(p, on) or 0.0, p.remaining or 0.0, p.removed) for p in sizes]
         more = [one for one in tried if one[0] > now + JUDGING.clearly * error and one[1] < works]
         if not more:
             return ""
         fixed, left, removed = max(more)
         share = self.objective.failures
         cost = share * (fixed - now) / ((1 - share) * (works - left))  # at which both are worth the same
-        forbidden = self._below_floor(left)
-        if not forbidden and cost >= self.objective.broken_costs:  # nothing forbids it: it was not shown to be better
+        needed = [f"floor={ceil(100 * (before - left)) / 100:g}"] if self._below_floor(left) else []
+        needed += [f"broken_costs={floor_to_two(cost):g}"] if cost < self.objective.broken_costs else []
+        if not needed:  # nothing forbids it: it was not shown to be better
             return ""
-        allowed = (
-            f"floor={ceil(100 * (before - left)) / 100:g}" if forbidden else f"broken_costs={floor_to_two(cost):g}"
-        )
-        return f"removing {removed} would take {self._words(fixed, left)}; {allowed} allows it"
+        allow = "allows it" if len(needed) == 1 else "allow it"
+        return f"removing {removed} would take {self._words(fixed, left)}; {' and '.join(needed)} {allow}"
 
     def _below_floor(self, left: float) -> bool:
-        return self.limits.judge is not None and left < self.limits.judge
+        return self.limits.judge is not None and left < self.limits.judge - ROUNDING
 
     def _words(self, fixed: float, left: float) -> str:
         return f"accuracy on the {self.sets.judged_on} failures to {fixed:.3f} and on what worked to {left:.3f}"
