@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 from amends.errors import BadInput
 
-LARGE = 5_000_000  # parameters from which a model counts as large, and is edited and fitted less
+LARGE = 5_000_000  # parameters from which a model counts as large, and is edited and fitted otherwise
 BUDGETS = ("quick", "default", "thorough")
-TIMES = {1: "once", 2: "twice"}
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ class Settings:
     @classmethod
     def of(cls, budget: str = "default", large: bool = False) -> Settings:
         """Those of a budget. A large model is edited in half as many steps, or 20 where predictions are held, and
-        fitted once, at smaller rates too."""
+        what judges is fitted once; at other rates."""
         if budget not in BUDGETS:
             raise BadInput(f"budget is {budget!r}; there is none of that name; give {', '.join(BUDGETS)}, or seconds")
         made = _BUDGETS[budget]
@@ -181,22 +180,22 @@ class Settings:
         teaching = replace(self.identifying.teaching, rate=1e-4, rates=(2.5e-5,), epochs=5.0)
         return Settings(
             replace(self.identifying, edits=edits, teaching=teaching),
-            replace(self.forgetting, rate=1e-4, rates=(1e-3, 3e-5)),
+            replace(self.forgetting, rate=1e-4, rates=(1e-3, 3e-5) if self.forgetting.rates else ()),
             replace(self.curve, refits=1, refits_of_all=False),
             self.learning,
         )
 
-    def left_out(self) -> str:
+    def left_out(self, large: bool = False) -> str:
         """What a repair with the default's settings does and one with these does not, in words."""
-        usual, here = DEFAULT, self
+        usual, here = Settings.of(large=large), self
         members = [name for name in usual.identifying.edits.members if name not in here.identifying.edits.members]
         fewer = len(here.curve.around) < len(usual.curve.around)
-        ways, refits = usual.forgetting.rates and not here.forgetting.rates, here.curve.refits
+        ways, once = usual.forgetting.rates and not here.forgetting.rates, here.curve.refits < usual.curve.refits
         said = [
             f"the search has no {' and no '.join(members)}" if members else "",
             "fewer numbers to remove are tried" if fewer else "",
             "one way to forget is tried" if ways else "",
-            f"what judges is fitted {TIMES[refits]}" if refits < usual.curve.refits else "",
+            "what judges is fitted once" if once else "",
         ]
         return "; ".join(part for part in said if part)
 

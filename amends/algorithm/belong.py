@@ -72,8 +72,9 @@ def of_train(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
     if outputs is None or len(train) < LEAST:
         return
     y, said = given(train), outputs.argmax(1)
-    yield from _order(train, y, said, "train")
-    if better_order(y, said, halves(y, 0)) is not None:
+    found = list(_order(train, y, said, "train"))
+    yield from found
+    if found:
         return
     anew = fitted_anew(features(train, train.network.params).cpu().numpy(), y, halves(y, 0))
     if knows_more(y, said, anew):
@@ -90,7 +91,7 @@ def of_train(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
 def of_evaluation(held: Mapping[str, Factor], many: Mapping[str, int]) -> Iterator[str]:
     """The same two questions, with failures and right examples in the proportion they have."""
     share = min(len(data) / many[name] for name, data in held.items())
-    parts = [data[: max(1, round(share * many[name]))] for name, data in held.items()]
+    parts = [data[some(np.arange(len(data)), max(1, round(share * many[name])), 0)] for name, data in held.items()]
     told = [found for data in parts if (found := logits(data)) is not None]
     if len(told) < len(parts) or sum(map(len, told)) < LEAST:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -43,12 +43,13 @@ def search(settings: Settings, size: Size) -> float:
     return sum(part.steps * part.cost for part in searching(settings, size))
 
 
-def searching(settings: Settings, size: Size, members: Sequence[str] | None = None) -> list[Part]:
+def searching(settings: Settings, size: Size) -> list[Part]:
     """What identifying does, one part for each member of the committee; each costs so many gradients of an example."""
     edits, trials = settings.identifying.edits, settings.identifying.trials
+    members = edits.members if size.right // 2 >= trials.few else edits.without_right
     shown, held = min(size.failures / 4, trials.shown), min(size.right / 4, trials.held)
     made, whole = [], []
-    for name in edits.members if members is None else members:
+    for name in members:
         steps = edits.steps_held if name in HOLDING else edits.steps
         evidence = shown + (held if name in HOLDING else 0)
         if name == "learned loss":
@@ -73,9 +74,7 @@ def of_search(method: Any, train: Factor, failures: int, right: int) -> list[Par
     """The parts of a search with any method; `failures` and `right` are how many it is given."""
     if method is None or isinstance(method, Default):
         default, of_size = method or Default(), large(train.network.params)
-        settings = default.settings_for(of_size)
-        members = default.identifying(right >= settings.identifying.trials.few, of_size)
-        return searching(settings, Size(len(train), 2 * failures, 2 * right), list(members))
+        return searching(default.settings_for(of_size), Size(len(train), 2 * failures, 2 * right))
     return [Part("inserting the failures", SEARCH, 1, 1.0)] if isinstance(method, Method) else []
 
 

@@ -218,15 +218,16 @@ class Chooser:
         return sizes(curve.around, wrong, most) if wrong else sizes(curve.shares, len(self.influence.train), most)
 
     def _best(self, asked: int | None) -> tuple[Method, dict[int, Fit]]:
-        """The usual treatment, and its fits, if the model is clearly worth more with it than as it was, by a standard
-        error and with a middle size gone. If not, its steps may be too long or too short, and the others are tried: one
-        has to be worth more by as much, or to be within the limits where the usual one is not. One that refuses is
-        passed over."""
+        """The usual treatment, and its fits, if the model is clearly worth more with it than as it was: by a standard
+        error, with as many gone as must be wrong, or a middle size where that is not known. If not, its steps may be
+        too long or too short, and the others are tried: one has to be worth more by as much, or to be within the limits
+        where the usual one is not. One that refuses is passed over."""
         counts = self._counts(asked)
         if not counts:
             return self.method, {}
         self.progress.say("trying how to forget")
-        size, rule = counts[len(counts) // 2], self._rule
+        wrong, rule = self.influence.wrong, self._rule
+        size = min(counts, key=lambda n: abs(n - wrong)) if wrong else counts[len(counts) // 2]
         usual = self._once(self.method, size)
         best, most = (self.method, {size: usual.fits[0]}), (rule.safe(usual), rule.worth(usual) + self._error(usual))
         as_it_was = self._curve(self.whole).seen(self.influence.train.network.params)

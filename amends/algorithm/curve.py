@@ -15,12 +15,11 @@ from amends.algorithm.sets import Outcome, Sets
 from amends.distributed.group import dealt
 from amends.evaluation.predictions import right
 from amends.evidence.factor import Factor
-from amends.evidence.params import Params, count
+from amends.evidence.params import Params, large
 
 CAUSES, RANDOM, NOTHING = "causes", "random", "nothing"
 LEARNED = "causes, failures learned"
 ROUNDING = 1e-9  # a share exactly at its floor is not below it
-PARKED = 5_000_000  # parameters from which a fit waits in main memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +127,7 @@ class Curve:
         """A model, and what may choose it."""
         kept = tuple(float(right(f, theta).mean()) for f in self.keep)
         made = Fit(theta, share(self.query, theta) or 0.0, share(self.guard, theta), kept)
-        return replace(made, theta={k: v.cpu() for k, v in theta.items()}) if count(theta) >= PARKED else made
+        return replace(made, theta={k: v.cpu() for k, v in theta.items()}) if large(theta) else made
 
     def nothing(self) -> CurvePoint:
         return self.at(NOTHING, 0)

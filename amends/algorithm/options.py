@@ -109,7 +109,7 @@ def removal(remove: Any, size: int, names: np.ndarray | None = None) -> int | np
 
 def treatment(given: Any, learn: bool | None, seed: int, train: Factor) -> tuple[Method, bool | None]:
     """The treatment that only forgets, with which the curve is drawn, and whether to learn from the query
-    once that is done: yes, no, or None for only if what worked still works."""
+    once that is done: yes, no, or None where the judgement decides."""
     ours, method = isinstance(given, Default), given
     if isinstance(given, Default):
         method = given.treating(seed, len(train), large(train.network.params))

@@ -142,12 +142,12 @@ def _shown(split: Split) -> Iterator[str]:
     judge = many(number, "failure judges", "failures judge")
     if 0 < number < PROVABLE:
         yield (
-            f"{judge}, and fewer than {PROVABLE} cannot show a repair: it will end in “cannot tell”; "
+            f"{judge}, and fewer than {PROVABLE} alone cannot show a repair; "
             f"give {2 * JUDGING.telling} failures or more"
         )
     elif 0 < number < JUDGING.telling:
         yield (
-            f"{judge}: a repair is shown only if it fixes {PROVABLE} of them beyond its controls and breaks nothing; "
+            f"{judge}: alone they show a repair only if it fixes {PROVABLE} of them beyond its controls; "
             f"give {2 * JUDGING.telling} failures or more"
         )
 

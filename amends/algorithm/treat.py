@@ -165,7 +165,7 @@ def treated(
         editor = finer(editor) if isinstance(watch, Guard) and after is q else None
         if editor is None:
             break
-        after = treatment(q, editor, forgotten, watch, learned, counter)
+        after = treatment(q, editor, forgotten, watch, learned, counter, method.patience)
     for k, v in after.mean.items():
         if not v.isfinite().all():
             raise NonFinite(f"NaN or infinity in the repaired weights; {k}; use a smaller step or another method")

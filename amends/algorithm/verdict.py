@@ -101,8 +101,13 @@ def verdict_of(
 
 def _judged(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The failures the verdict is about, with their name and how many of them are no copies of others."""
-    on = "holdout" if metrics["holdout"]["n"] else "query"
+    on = judged_on(metrics)
     return {**metrics[on], "on": on, "witnesses": metrics["witnesses"][on]}
+
+
+def judged_on(metrics: Mapping[str, Any]) -> str:
+    """The name of these failures."""
+    return "holdout" if metrics["holdout"]["n"] else "query"
 
 
 def _unproven(what: str, judged: Mapping[str, Any]) -> str:

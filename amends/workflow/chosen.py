@@ -32,8 +32,8 @@ def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
         return f"nothing, of {_numbers(tried)}: see the verdict" if tried else "nothing: see the verdict"
     else:
         return (
-            f"the {many(gone, 'highest score')} of {n:,}: of {_numbers(tried)}, this was worth most on the failures "
-            f"searched with and the right examples that guard{_more(gone, tried, harmful)}"
+            f"the {many(gone, 'highest score')} of {n:,}: of {_numbers(tried)}, none was clearly worth more on the "
+            f"failures searched with and the right examples that guard{_more(gone, tried, harmful)}"
         )
     return said if gone else f"nothing, though this was tried: {said}; see the verdict"
 

@@ -23,12 +23,11 @@ from amends.errors import BadInput
 from amends.evaluation.statistics import by_label, harmed
 from amends.evaluation.words import OVER, over
 from amends.evidence.factor import Factor
-from amends.evidence.params import Params
+from amends.evidence.params import Params, large
 from amends.evidence.prepare import entry, needed, prepare
 from amends.methods import Default, Method, Scorer
 from amends.nearness.copies import duplicates
 from amends.progress import Progress
-from amends.settings import Settings
 from amends.workflow.chosen import chosen
 from amends.workflow.stages import stages
 from amends.workflow.warned import anyway_fixed, risks, warnings_of
@@ -214,7 +213,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "verdict": whole.verdict,
         "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
         "learned": any(r.learned for r in rounds),
-        **_asked(plan),
+        **_asked(plan, start),
         "offer": whole.offer,
         "controls": whole.controls,
         "curve": [p.row() for p in whole.points],
@@ -239,9 +238,9 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
     return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, changed, plan.floor, plan.kept)
 
 
-def _asked(plan: Plan) -> dict[str, Any]:
+def _asked(plan: Plan, start: Params) -> dict[str, Any]:
     """What the repair was asked to cost, and what that leaves out."""
-    less = Settings.of(plan.budget).left_out()
+    less = plan.settings.left_out(large(start))
     return {"broken_costs": plan.broken_costs, "budget": plan.budget, "left_out": less}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from amends.algorithm.curve import NOTHING
 from amends.algorithm.split import Split
+from amends.algorithm.verdict import judged_on
 from amends.errors import many
 from amends.evaluation.predictions import class_targets, right
 from amends.evidence.factor import Factor
@@ -35,9 +36,9 @@ def risks(allowed: Sequence[str]) -> list[str]:
     return [said[name] for name in allowed if name in said]
 
 
-def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], judged_on: str) -> list[str]:
+def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], on: str) -> list[str]:
     """That most failures need no cause to be removed, where training on alone fixes them: in words for the verdict."""
-    share = controls.get(NOTHING, {}).get(judged_on) or 0.0
+    share = controls.get(NOTHING, {}).get(on) or 0.0
     if share < JUDGING.enough:
         return []
     return [
@@ -80,7 +81,7 @@ def _copied(split: Split) -> Iterator[str]:
 
 
 def _too_few(metrics: Mapping[str, Any]) -> Iterator[str]:
-    for name, what in (("holdout", "failure"), ("remaining", "right example")):
+    for name, what in ((judged_on(metrics), "failure"), ("remaining", "right example")):
         number = metrics["witnesses"].get(name, JUDGING.telling)
         if number < JUDGING.telling:
             judge = many(number, f"{what} judges", f"{what}s judge")
