@@ -101,7 +101,7 @@ class Judgement:
         fixed, left, removed = max(more)
         share = self.objective.failures
         cost = share * (fixed - now) / ((1 - share) * (works - left))  # at which both are worth the same
-        needed = [f"floor={ceil(100 * (before - left)) / 100:g}"] if self._below_floor(left) else []
+        needed = [f"floor={ceil(100 * (before - left - ROUNDING)) / 100:g}"] if self._below_floor(left) else []
         needed += [f"broken_costs={floor_to_two(cost):g}"] if cost < self.objective.broken_costs else []
         if not needed:  # nothing forbids it: it was not shown to be better
             return ""

@@ -7,8 +7,10 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as nnf
 
-from amends.algorithm.belong import logits, of_train, readings
+from amends.algorithm import belong
+from amends.algorithm.belong import logits, of_evaluation, of_train, readings
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical
 from tests.conftest import factor
@@ -44,3 +46,19 @@ def test_a_batch_norm_that_remembers_is_named_where_a_model_knows_too_little(nor
     assert "a model that was trained on this data knows more of it" in told
     named = "check its weights, what its batch norm remembers, how inputs" in told
     assert named == isinstance(norm, nn.BatchNorm1d)
+
+
+def test_evaluation_is_looked_at_in_proportion_and_not_from_its_beginning(monkeypatch):
+    """Right examples are sorted by class: what is looked at has all of them."""
+    seen = []
+    net = nn.Linear(3, 3)
+    net.weight.data, net.bias.data = 5 * torch.eye(3), torch.zeros(3)
+    y = torch.arange(300) // 100
+    network = Network.of(net.eval(), Categorical())
+    right = factor(network, nnf.one_hot(y).float(), y, "remaining")
+    failures = factor(network, nnf.one_hot((y + 1) % 3).float(), y, "failures")
+    monkeypatch.setattr(belong, "logits", lambda data: seen.append(data) or logits(data))
+    list(of_evaluation({"failures": failures, "remaining": right}, {"failures": 3000, "remaining": 300}))
+    few = next(data for data in seen if data.examples.name == "remaining")
+    assert len(few) == 30
+    assert set(few.examples.y.tolist()) == {0, 1, 2}

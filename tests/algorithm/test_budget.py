@@ -40,6 +40,28 @@ def test_seconds_are_the_largest_budget_that_should_end_in_time(monkeypatch):
             budget.within(wrong, given)
 
 
+@pytest.mark.parametrize("budget", ["quick", "default", "thorough"])
+def test_what_a_budget_leaves_out_of_a_large_model(budget):
+    """It is fitted once whatever the budget, and one way to forget is one way for it too."""
+    made = Settings.of(budget, large=True)
+    assert made.left_out(large=True) == {
+        "quick": "the search has no grad_dot and no functional; fewer numbers to remove are tried; "
+        "one way to forget is tried"
+    }.get(budget, "")
+    assert bool(made.forgetting.rates) == bool(Settings.of(budget).forgetting.rates)
+
+
+def test_without_right_examples_other_members_are_counted():
+    quick, usual = (Settings.of(name) for name in ("quick", "default"))
+    none, some = budget.Size(2000, 1000, 0), budget.Size(2000, 1000, 1000)
+    for settings in (quick, usual):
+        named = [part.name for part in budget.searching(settings, none)]
+        assert named[:-1] == [f"trying {name}" for name in settings.identifying.edits.without_right]
+        assert [part.name for part in budget.searching(settings, some)][:-1] == [
+            f"trying {name}" for name in settings.identifying.edits.members
+        ]
+
+
 def test_a_repair_says_which_budget_it_was_made_with(planted, result):
     assert result.metrics["budget"] == "default"
     quick = amends.repair(*planted[:4], **cheaply(result, learn=False, budget="quick"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
+import pytest
+
 import amends
 from amends.algorithm import choose
 from amends.algorithm.curve import CAUSES, LEARNED, NOTHING, RANDOM, Rule
@@ -179,3 +182,15 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
     settings = replace(DEFAULT, learning=Learning(failure=3.0, right=6.0, most=0.1))
     amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
     assert taught[-1][1] == len(query) + 2 * (TRAIN // 10)
+
+
+@pytest.mark.parametrize(("wrong", "most", "size"), [(1, 90, 1), (100, 90, 90), (30, 90, 30), (0, 300, 30)])
+def test_how_to_forget_is_tried_with_as_many_as_must_be_wrong(planted, result, monkeypatch, wrong, most, size):
+    """Or the nearest there is; a middle size where nobody knows."""
+    known, tried = result.influence.identified, []
+    scores = np.where(np.arange(TRAIN) < most, 1.0 + np.arange(TRAIN)[::-1], -1.0)
+    members = tuple(replace(m, wrong=wrong / TRAIN) for m in known.members)
+    monkeypatch.setattr(choose.Chooser, "_once", lambda self, method, n: tried.append(n) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        amends.repair(*planted[:4], identify_with=replace(known, scores=scores, members=members))
+    assert tried == [size]

@@ -14,8 +14,8 @@ from amends.algorithm.verdict import NOT, PARTLY
 from amends.evaluation.statistics import BeforeAfter
 
 
-def point(removed, holdout, remaining, by=CAUSES):
-    return CurvePoint(by, removed, (Fit({}, holdout, remaining, (), holdout, remaining),))
+def point(removed, holdout, remaining, by=CAUSES, kept=()):
+    return CurvePoint(by, removed, (Fit({}, holdout, remaining, kept, holdout, remaining),))
 
 
 def pair(before, after, n=100):
@@ -59,6 +59,24 @@ def test_what_today_s_costs_allow_is_no_offer():
 
 def test_a_floor_that_forbids_it_is_named():
     assert offer(point(30, 0.8, 0.931), limits=Limits(0.95, 0.95)).endswith("floor=0.07 allows it")
+
+
+def test_all_that_forbids_it_is_named():
+    """The floor, and that it is worth .650 where what is handed back is worth .695."""
+    said = offer(point(30, 0.6, 0.7), limits=Limits(0.95, 0.95))
+    assert said.endswith("floor=0.3 and broken_costs=0.68 allow it")
+
+
+def test_exactly_at_the_floor_nothing_forbids_it():
+    """.8 − .08 is a little more than .72 in a computer."""
+    assert 0.8 - 0.08 > 0.72
+    assert "floor" not in offer(point(30, 0.9, 0.72), limits=Limits(0.5, 0.8 - 0.08))
+
+
+def test_what_takes_a_set_to_keep_below_its_limit_is_no_offer():
+    limits = Limits(keep=(0.95,), names=("old",))
+    assert offer(point(30, 0.6, 0.7, kept=(0.2,)), limits=limits) == ""
+    assert offer(point(30, 0.6, 0.7, kept=(0.96,)), limits=limits) != ""
 
 
 def test_without_right_examples_there_is_no_cost():

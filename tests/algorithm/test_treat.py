@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import amends
+from amends.algorithm import treat as treating
 from amends.algorithm.treat import again
 from amends.methods import Default, ewc, fine_tune, newton, retrain
 from amends.settings import DEFAULT
@@ -54,3 +55,12 @@ def test_steps_that_are_too_long_for_a_model_are_made_shorter(planted):
     assert same_weights(of(3.0, 2e-3), of(2e-3))
     assert same_weights(of(2e-3, 2e-4), of(2e-3))
     assert same_weights(of(3.0, 30.0), of(3.0))
+
+
+def test_finer_steps_wait_as_long_as_the_first(planted, monkeypatch):
+    """A guard that allows none: every try is told how long to wait."""
+    seen = []
+    monkeypatch.setattr(treating, "treatment", lambda q, *rest: seen.append(rest[-1]) or q)
+    amends.treat(*planted[:2], [0, 1], method=ewc()._replace(patience=3))
+    assert len(seen) > 1
+    assert set(seen) == {3}

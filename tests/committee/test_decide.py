@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -272,3 +274,23 @@ def test_batches_do_not_matter(influence, world):
     assert np.allclose(other.scores, influence.scores, rtol=0, atol=1e-6)
     assert np.allclose(other.unseen, influence.unseen, rtol=0, atol=1e-6)
     assert np.allclose([h.weight for h in other.members], [h.weight for h in influence.members], rtol=0, atol=1e-6)
+
+
+def test_only_those_that_scored_all_of_d_have_a_weight(world, monkeypatch):
+    """One that found nothing in the sample is not asked of all of D; should the other find nothing there, it still does
+    not count."""
+    train, failures, remaining = evidence(*world[:4])
+    blind = ours(amends.methods.grad_dot())._replace(score=lambda q, after, data: torch.zeros(len(data)))
+    members = {"blind": blind, "seeing": ours(amends.methods.ewc())}
+    on_all, forgetful = committee.on_all, []
+
+    def nothing_any_more(tried, *given):
+        made = on_all(tried, *given)
+        forgetful.append(made.excess.found)
+        return replace(made, excess=replace(made.excess, found=0.0))
+
+    monkeypatch.setattr(committee, "on_all", nothing_any_more)
+    made = decided(members, train, failures, remaining, sample=60)
+    assert len(forgetful) == 1
+    assert forgetful[0] > 0
+    assert {m.name: m.weight for m in made.members} == {"blind": 0.0, "seeing": 1.0}

@@ -18,6 +18,7 @@ from amends.data import flip_labels
 from amends.evaluation.rankings import average_precision
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Gaussian
+from amends.methods.library.loss import LearnedLoss
 from amends.settings import DEFAULT
 from tests.committee.worlds import blobs
 from tests.committee.worlds import fitted as trained
@@ -122,3 +123,22 @@ def test_without_right_labels_nothing_is_known_of_mistakes():
     train, f, r = sets_of(net, Categorical(), (x[TRAINED], y[TRAINED]), failures, right)
     given = committee.evidence(train, f, r[:10], 0, DEFAULT.identifying)
     assert likely([], given, DEFAULT.identifying) is None
+
+
+def test_a_class_whose_right_labels_have_no_weight_is_left_out():
+    """Failures have none where the model fits all of D: of a class that is known by them alone nothing is known."""
+    x, y = digits()
+    given, _ = flip_labels(y[TRAINED].numpy(), {(7, 1): 0.4, (3, 5): 0.4}, 0)
+    net = learned(x[TRAINED], torch.tensor(given))
+    failures, (rx, ry) = sorted_out(net, x, y)
+    sets = sets_of(net, Categorical(), (x[TRAINED], torch.tensor(given)), failures, (rx[ry != 5], ry[ry != 5]))
+    known = committee.evidence(*sets, 0, DEFAULT.identifying)
+    member = LearnedLoss((amends.methods.fine_tune(2e-3, 3.0),), 4.0)
+    times = {}
+    for failing in (0.0, 0.2):
+        here = replace(known, labels=replace(known.labels, failing=failing))
+        tried = [committee.learned(member, here)]
+        times[failing] = likely(tried, here, DEFAULT.identifying)[torch.tensor(given == 5)]
+    assert (known.labels.failures == 5).any()
+    assert (times[0.0] == 1).all()
+    assert (times[0.2] != 1).any()

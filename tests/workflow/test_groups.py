@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 import amends
+from amends.algorithm.split import split_of
+from amends.evidence.prepare import prepare
 
 
 def test_one_group_is_repaired_and_the_other_left_alone(planted):
@@ -32,3 +37,18 @@ def test_groups_are_repaired_in_the_order_given(planted):
     assert len(set(both.removed)) == len(both.removed) == both.metrics["removed"] == len(both.causes)
     assert list(both.causes["rank"]) == list(range(1, len(both.removed) + 1))
     assert both.metrics["holdout"]["n"] == sum(both.metrics["groups"][g]["n"] for g in ("9→4", "1→7"))
+
+
+def test_one_group_counts_by_how_many_failures_it_has(planted):
+    """Of the failures and right examples that are given, not as if all failures were of this group."""
+    net, train, failures, remaining, _ = planted
+    given = prepare(net, None, None, 256, train=train, failures=failures, remaining=remaining)
+    whole, (one,) = split_of(given, amends.Groups(only="9→4"), 0.5, 0)
+    sets, group = whole.sets(given), one.sets(given)
+    assert sets.asked == sets.share == group.share
+    own = np.isin(np.arange(len(one.group)), one.already, invert=True) & (one.group == "9→4")
+    assert group.asked == pytest.approx(own.sum() / (own.sum() + sets.right_ones))
+    assert group.asked < sets.asked
+    result = amends.repair(*planted[:4], group_by=amends.Groups(only="9→4"), remove=10, learn=False,
+                           identify_with=amends.methods.grad_dot())  # fmt: skip
+    assert result.metrics["overall"]["before"] == pytest.approx(1 - sets.share), "of all failures, as before"

@@ -170,6 +170,13 @@ def test_too_few_to_judge_with_are_warned_of(planted, result, number, warned):
     )
 
 
+def test_without_a_holdout_the_query_is_not_too_few(planted, result):
+    options = cheaply(result, treat_with=amends.methods.fine_tune(epochs=1), holdout=0)
+    repair = amends.repair(*planted[:4], **options)
+    assert repair.metrics["holdout"]["n"] == 0 < 40 < repair.metrics["query"]["n"]
+    assert not [w for w in repair.metrics["warnings"] if "too few" in w]
+
+
 def test_few_right_examples_are_warned_of(planted, result):
     net, train, failures, (x, y) = planted[:4]
     for number, warned in ((38, True), (40, False)):
