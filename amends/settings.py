@@ -63,7 +63,7 @@ class Teaching(Training):
     """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
 
     rate: float = 4e-3
-    rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where right examples end up less believed than before
+    rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, as long as right examples are less believed than before
     epochs: float = 3.0
     weight: float = 4.0  # of a known label; an example of D has 1. With fewer than `epochs` passes it is as much larger
 
