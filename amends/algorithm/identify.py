@@ -18,7 +18,7 @@ from amends.committee.decide import MemberWeight, committee, decide
 from amends.committee.known import Known
 from amends.committee.rows import Rows
 from amends.data.splits import split
-from amends.editors import PATIENCE, Editor, HeldOut, Watch, follow
+from amends.editors import HeldOut, follow
 from amends.editors.tangent import Linearised
 from amends.errors import BadInput, NonFinite, many
 from amends.evidence.factor import Factor
@@ -26,7 +26,6 @@ from amends.evidence.params import Params, flatten, plus
 from amends.evidence.prepare import entry, needed, prepare, whole
 from amends.methods import BY_NAME, Default, Method, Scorer
 from amends.methods import scores as scores_from_elsewhere
-from amends.methods.base import Score
 from amends.methods.ratio import first_order, in_one_reading
 from amends.posteriors import Gaussian, Point, Posterior
 from amends.progress import Progress
@@ -35,24 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HALVINGS = 16  # lengths tried along a tangent, from that of the weights on
-
-
-def influence(
-    q: Posterior,
-    editor: Editor,
-    train: Factor,
-    failures: Factor,
-    watch: Watch | None = None,
-    progress=None,
-    score: Score = first_order,
-    patience: int = PATIENCE,
-) -> tuple[Tensor, Posterior]:
-    """What each z loses when the failures are inserted, r̃(z) unless told otherwise; positive is harmful.
-
-    Returned with the edited posterior, in the order of train.
-    """
-    after = follow(editor(q, failures), watch, patience=patience, progress=progress)
-    return score(q, after, train), after
 
 
 def finite(values: Tensor, what: str, name: str) -> np.ndarray:
@@ -78,6 +59,11 @@ class Identified:
     def of(self, train: Factor, failures: Factor) -> Influence:
         """Together again with the data it was found on."""
         searched = len(failures) if self.unseen is None else len(self.unseen)
+        if len(self.scores) == len(train) and searched > len(failures):
+            raise BadInput(
+                f"these scores were found with {searched} failures, but {len(failures)} are searched with, so that "
+                "others can judge; identify_with; leave it out, or pass result.influence.identified of a repair"
+            )
         if (len(self.scores), searched) != (len(train), len(failures)):
             raise BadInput(
                 f"scores of {len(self.scores)} examples from {searched} failures, but train has {len(train)} and "
@@ -157,7 +143,7 @@ class Influence:
         return fraction(self.scores, share)
 
     def positive(self) -> np.ndarray:
-        """Indices of all with a positive score: Algorithm 1 as printed, about half of D."""
+        """Indices of all with a positive score: Algorithm 1 as printed, about half of D; by default nearly all."""
         return positive(self.scores)
 
     @property

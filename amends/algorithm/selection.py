@@ -59,6 +59,8 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
             "causes look like scores, one for each training example; causes; give the positions of the highest: "
             "identify(..., method=scores).top(k)"
         )
+    if hasattr(causes, "top"):
+        raise BadInput("causes is what identify found; causes; pass the positions of the highest scores: .top(k)")
     if not np.issubdtype(given.dtype, np.integer) or given.ndim != 1:
         raise BadInput(
             f"causes hold {given.dtype} of shape {list(given.shape)}; causes; give integer positions or a mask"

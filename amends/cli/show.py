@@ -12,7 +12,7 @@ from rich.table import Table
 from amends.cli.options import note, print_json
 from amends.config.read import Config, unmet
 from amends.errors import many, visible
-from amends.evaluation.words import over
+from amends.evaluation.words import forgetting_alone, over
 from amends.report.markup import shortened
 from amends.report.then import Next, next_steps
 
@@ -146,9 +146,13 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
         console.print(f"  newly broken  {metrics['newly_broken']} of {r['n']} that were right; {now}")
     for name in ("overall", "evaluation"):
         row = metrics[name]
-        console.print(f"  {name:<12}  accuracy {row['before']:.3f} → {row['after']:.3f}, {over(name, row['n'])}")
+        what = over(name, row["n"], metrics["learned"])
+        console.print(f"  {name:<12}  accuracy {row['before']:.3f} → {row['after']:.3f}, {what}")
     if metrics["learned"]:
+        alone = (forgetting_alone(metrics) or {}).get("holdout")
         console.print("  learned       also from the query failures and from right examples")
+        if alone is not None:
+            console.print(f"                forgetting alone takes accuracy on the holdout failures to {alone:.3f}")
         console.print("                do not test the repaired model on these; failures.csv marks the failures")
     if metrics["offer"]:
         console.print(f"  offer         {metrics['offer']}")

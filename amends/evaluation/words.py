@@ -1,19 +1,28 @@
-"""What each accuracy of a result is over, in words."""
+"""What the figures of a result are of, in words."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 OVER = {
     "query": "failures searched with",
     "holdout": "failures that only judge",
     "remaining": "examples that were right and only judge",
     "overall": "of holdout and remaining, in the proportion given",
-    "evaluation": "held-out examples given, including those searched with, chosen by and learned from",
+    "evaluation": "held-out examples given, including those searched with and chosen by",
 }
 
 
-def over(name: str, number: int) -> str:
+def over(name: str, number: int, learned: bool = False) -> str:
     """How many, and what they are."""
-    words = OVER[name]
+    words = OVER[name].replace(" and chosen by", ", chosen by and learned from") if learned else OVER[name]
     one = words.replace("failures that only judge", "failure that only judges").replace("failures", "failure")
     one = one.replace("examples that were right and only judge", "example that was right and only judges")
     return f"{number} {words if number != 1 else one.replace('examples', 'example')}"
+
+
+def forgetting_alone(metrics: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The row of the curve with the same causes gone and nothing learned; None where nothing was learned anyway."""
+    same = (row for row in metrics["curve"] if row["by"] == "causes" and row["removed"] == metrics["removed"])
+    return next(same, None) if metrics["learned"] else None

@@ -21,7 +21,7 @@ from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.room import refused
 from amends.evidence.threads import as_before, settle
-from amends.likelihoods import Categorical, as_likelihood
+from amends.likelihoods import Categorical, Custom, as_likelihood
 from amends.models import module_of
 
 P = ParamSpec("P")
@@ -130,9 +130,9 @@ def _same_classes(data: Examples, first: Examples) -> Examples:
 
 
 def _look_at_outputs(network: Network, data: Examples) -> None:
-    """BadInput where the outputs are random, or tell nothing of how weights move them; a warning where they look like
-    probabilities."""
-    x, few = (data.fetch(0, min(number, len(data)))[0] for number in (8, 2))
+    """BadInput where the outputs are random, or tell nothing of how weights move them, or where a loss was given for a
+    log-likelihood; a warning where they look like probabilities."""
+    (x, y), (few, _) = (data.fetch(0, min(number, len(data))) for number in (8, 2))
     with torch.no_grad():
         out, known = (network.outputs(network.params, part).float() for part in (x, few))
     with torch.enable_grad():
@@ -149,6 +149,11 @@ def _look_at_outputs(network: Network, data: Examples) -> None:
         )
     if not isinstance(network.likelihood.family, Categorical):
         return
+    if isinstance(network.likelihood, Custom) and bool((network.likelihood(out, y.to(out.device)) > 0).all()):
+        raise BadInput(
+            "the log-likelihood of every label looked at is above 0, and that of a class is not; likelihood; is it a "
+            "loss? pass minus the loss"
+        )
     if len(out) > 1 and bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < 1e-4).all()):
         warnings.warn(
             "the model's outputs look like probabilities, but logits are expected; remove its last softmax, "

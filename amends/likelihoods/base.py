@@ -147,4 +147,6 @@ def as_likelihood(given: Callable[[Tensor, Tensor], Tensor] | None) -> Likelihoo
         return Categorical()
     if isinstance(given, type):
         raise BadInput(f"likelihood is the class {given.__name__}; pass one of them: {given.__name__}()")
+    if not callable(given):
+        raise BadInput(f"likelihood is {given!r}; pass one such as amends.likelihoods.Gaussian(), or a function")
     return given if isinstance(given, Likelihood) else Custom(given)

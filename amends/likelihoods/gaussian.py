@@ -18,6 +18,11 @@ class Gaussian:
     sigma: float = 1.0
     bound: float | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in (("sigma", self.sigma), ("bound", self.bound)):
+            if value is not None and not 0 < value < math.inf:
+                raise BadInput(f"{name} is {value!r}; Gaussian; give a number above 0")
+
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         z = (outputs - targets.to(outputs.dtype).view_as(outputs)) / self.sigma
         return (-0.5 * z**2 - math.log(self.sigma) - 0.5 * math.log(2 * math.pi)).flatten(1).sum(1)

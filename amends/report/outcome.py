@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amends.errors import many
-from amends.evaluation.words import OVER
+from amends.evaluation.words import OVER, forgetting_alone
 from amends.report.charts import chosen_by, curve, dumbbell, legend, scale_of_shares
 from amends.report.markup import Html, change, count, folded, join, probability, share, span, table, tag
 
@@ -142,9 +142,11 @@ def controls(metrics: dict[str, Any]) -> Html:
     """The same treatment without the causes."""
     rows = [("this repair", count(metrics["removed"]), *(share((metrics[n] or {}).get("after")) for n in
              ("query", "holdout", "remaining")))]  # fmt: skip
-    for name, row in metrics["controls"].items():
+    alone = forgetting_alone(metrics)
+    beside = [] if alone is None else [("forgetting alone", alone)]
+    for name, row in [*beside, *((f"control: {chosen_by(name)}", row) for name, row in metrics["controls"].items())]:
         shares = (share(row.get(n)) for n in ("query", "holdout", "remaining"))
-        rows.append((f"control: {chosen_by(name)}", count(row["removed"]), *shares))
+        rows.append((name, count(row["removed"]), *shares))
     return table(("", "removed", "query", "holdout", "remaining"), rows, "Accuracy of the repair and of its controls")
 
 

@@ -21,7 +21,7 @@ from amends.algorithm.split import Split
 from amends.config.decisions import REMOVE
 from amends.errors import BadInput
 from amends.evaluation.statistics import by_label, harmed
-from amends.evaluation.words import OVER, over
+from amends.evaluation.words import OVER, forgetting_alone, over
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, large
 from amends.evidence.prepare import entry, needed, prepare
@@ -122,9 +122,13 @@ class Repair:
                 continue
             low, high = m["intervals"].get(name, (None, None))
             span = " " * 16 if low is None else f"[{low:.3f}, {high:.3f}]"
-            lines.append(f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}  {span}  {over(name, row['n'])}")
+            lines.append(
+                f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}  {span}  {over(name, row['n'], m['learned'])}"
+            )
         counts = f"fixed {m['fixed']}, newly broken {m['newly_broken']}"
         lines.append(f"  {counts}, removed {m['removed']} of {len(self.influence)}")
+        if (alone := forgetting_alone(m)) is not None and alone["holdout"] is not None:
+            lines.append(f"  forgetting alone, nothing learned from the failures: holdout {alone['holdout']:.3f}")
         for name, row in m["controls"].items():
             if row["holdout"] is not None:
                 lines.append(f"  control, {row['removed']} removed ({name}): holdout {row['holdout']:.3f}")

@@ -13,6 +13,7 @@ from amends.algorithm.verdict import judged_on
 from amends.errors import many
 from amends.evaluation.predictions import class_targets, right
 from amends.evidence.factor import Factor
+from amends.nearness.copies import shared
 from amends.settings import JUDGING
 
 
@@ -21,7 +22,8 @@ def warnings_of(
 ) -> list[str]:
     """All there are, what matters most first."""
     return [
-        *_not_failures(split, given), *_wrong_before(given, metrics), *_copied(split), *_too_few(metrics),
+        *_not_failures(split, given), *_wrong_before(given, metrics), *_learned(given), *_copied(split),
+        *_no_holdout(metrics), *_too_few(metrics),
         *suspect_labels(suspects, split, given["failures"]),
     ]  # fmt: skip
 
@@ -72,12 +74,29 @@ def _not_failures(split: Split, given: Mapping[str, Factor]) -> Iterator[str]:
         )
 
 
+def _learned(given: Mapping[str, Factor]) -> Iterator[str]:
+    """Most right examples being those the model was trained on: it knows them by heart, wrong labels and all."""
+    rest = given.get("remaining")
+    known = 0 if rest is None else int(shared(rest, given["train"]).sum())
+    if rest is not None and known > len(rest) / 2:
+        yield (
+            f"{known:,} of the {many(len(rest), 'right example')} are training examples, label and all; remaining; "
+            "give held-out examples that the model did not learn from"
+        )
+
+
 def _copied(split: Split) -> Iterator[str]:
     at = np.concatenate([split.query, split.holdout])
     copies = len(at) - len(np.unique(split.failures_first[at]))
     if copies:
         are = many(copies, "is a copy of another", "are copies of others")
         yield f"of the {len(at)} failures {are}, or nearly, and copies count once in tests and intervals; give others"
+
+
+def _no_holdout(metrics: Mapping[str, Any]) -> Iterator[str]:
+    if judged_on(metrics) == "query":
+        judge = many(metrics["query"]["n"], "failure that judges was", "failures that judge were")
+        yield f"the {judge} searched with, which is no proof of a repair; holdout; hold some out"
 
 
 def _too_few(metrics: Mapping[str, Any]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from tests.exact import tanh
 from tests.exact.excess import excess
 from tests.exact.mistakes import likely
 from tests.exact.moves import Along, To, between, climbed, climbing, harmless, trained
-from tests.exact.weighing import joined, relevance, trust, weights_of
+from tests.exact.weighing import edits_of, joined, relevance, trust, weights_of
 
 LEARNED = "learned loss"
 
@@ -252,7 +252,7 @@ class Committee:
     def decide(self):
         tried = {name: self.learned() if name == LEARNED else self.tried(name)
                  for name in self.members if name != LEARNED or self.judged}  # fmt: skip
-        edits = {name: t for name, t in tried.items() if t.ends}
+        edits = edits_of(tried)
         if self.judged:
             for name, t in tried.items():
                 t.excess = self.excess(name, t, self.at)
@@ -267,7 +267,7 @@ class Committee:
                 tried[name].excess = self.excess(name, tried[name], np.arange(self.n))
         scored = {name: tried[name] for name in tried if name in counting}
         self.trials, self.weights = tried, dict.fromkeys(tried, 0.0) | weights_of(scored)
-        self.own = dict.fromkeys(edits, 0.0) | weights_of({name: t for name, t in scored.items() if t.ends})
+        self.own = dict.fromkeys(edits, 0.0) | weights_of(edits_of(scored))
         self.scores = self.combined(scored)
         first, *other = tried[max(self.own, key=lambda name: self.own[name])].ends
         self.end = between(first, other[0]) if other else first

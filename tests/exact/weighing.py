@@ -29,6 +29,10 @@ def trust(t):
     return min(1.0, max(0.0, 2 * t.excess[1] / (3 * t.excess[2]) - 1))
 
 
+def edits_of(tried):
+    return {name: t for name, t in tried.items() if t.ends}
+
+
 def weights_of(tried):
     """By what is found as far as that is no noise; else by what was unseen, where one that is no edit counts as much
     as all edits together."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch import nn
 
 import amends
 from amends.errors import AmendsError, BadInput
@@ -62,6 +63,8 @@ def test_an_odd_value_is_refused_in_one_line_or_used(call, name):
             {"likelihood": amends.likelihoods.Gaussian},
             r"likelihood is the class Gaussian; pass one of them",
         ),
+        ("identify", {"likelihood": "gaussian"}, "likelihood is 'gaussian'; pass one such as"),
+        ("identify", {"likelihood": nn.CrossEntropyLoss(reduction="none")}, "is it a loss[?] pass minus the loss"),
         ("identify", {"device": 0.5}, "the model cannot be copied to device 0.5"),
         ("identify", {"train": ODD["sparse"]}, "it is sparse; call to_dense"),
         ("failing", {"data": None}, "data is None; pass labelled examples"),
@@ -70,3 +73,16 @@ def test_an_odd_value_is_refused_in_one_line_or_used(call, name):
 def test_what_is_said(call, odd, said):
     with pytest.raises(BadInput, match=said):
         CALLS[call](**usual()[call] | odd)
+
+
+def test_what_was_found_is_not_what_to_remove():
+    given = usual()
+    found = CALLS["identify"](**given["identify"] | {"method": amends.methods.grad_dot()})
+    with pytest.raises(BadInput, match="causes is what identify found; causes; pass the positions of the highest"):
+        CALLS["treat"](**given["treat"] | {"causes": found})
+
+
+@pytest.mark.parametrize("odd", [{"sigma": 0}, {"sigma": -1.0}, {"sigma": float("nan")}, {"bound": 0.0}])
+def test_a_spread_is_above_zero(odd):
+    with pytest.raises(BadInput, match="Gaussian; give a number above 0"):
+        amends.likelihoods.Gaussian(**odd)

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch.testing import assert_close
 
-from amends.algorithm.identify import influence
 from amends.algorithm.treat import treatment
 from amends.curvature import CG, GGN, Dense, Diagonal, Empirical
 from amends.editors import Mode, Step, Tangent, follow
@@ -19,6 +18,7 @@ from amends.remember import Laplace
 from tests.conftest import classification, factor, regression
 from tests.exact import linear_gaussian as exact
 from tests.exact import logistic
+from tests.posteriors.inserting import influence
 
 SIGMA, PRIOR = 0.5, 0.7
 NEWTON = Mode(climb=Newton(), unlearn=Newton())

@@ -8,7 +8,6 @@ from torch.testing import assert_close
 
 import amends
 from amends import methods
-from amends.algorithm.identify import influence
 from amends.algorithm.treat import treatment
 from amends.curvature import GGN, Dense, Diagonal
 from amends.editors import Mode, follow
@@ -19,6 +18,7 @@ from amends.posteriors import Gaussian
 from amends.remember import Laplace
 from tests.conftest import at_optimum, classification, factor, plain
 from tests.exact import linear_gaussian as exact
+from tests.posteriors.inserting import influence
 
 SIGMA = 0.5
 NEWTON = Mode(climb=Newton(), unlearn=Newton())

@@ -17,7 +17,19 @@ from torch.utils.data import Dataset
 import amends
 from amends.algorithm.curve import LEARNED, NOTHING, RANDOM
 from amends.data import split
-from tests.worlds import POOL, TRAIN, TRAINED, cheaply, clean_digits, learned, nonsense_digits, same_weights, sorted_out
+from amends.errors import BadInput
+from tests.worlds import (
+    POOL,
+    TRAIN,
+    TRAINED,
+    cheaply,
+    clean_digits,
+    learned,
+    nonsense_digits,
+    right,
+    same_weights,
+    sorted_out,
+)
 
 
 def test_planted_flips_are_repaired(planted, result):
@@ -207,3 +219,40 @@ def test_few_failures_of_a_clean_model_are_not_taken_for_a_sign(seed):
     repair = amends.repair(net, (x[TRAINED], y[TRAINED]), *sorted_out(net, x, y))
     assert repair.metrics["holdout"]["n"] < 20
     assert repair.verdict == "not repaired", repair
+
+
+def test_right_examples_that_were_trained_on_are_warned_of(planted, result):
+    net, (x, y), failures, remaining, _ = planted
+    known = torch.tensor(right(net, (x, y)))
+    for rest, warned in (((x[known], y[known]), True), (remaining, False)):
+        made = amends.repair(net, (x, y), failures, rest, **cheaply(result, learn=False))
+        said = [w for w in made.metrics["warnings"] if "are training examples, label and all; remaining" in w]
+        assert bool(said) == warned
+
+
+def test_what_forgetting_does_alone_is_told_where_failures_were_learned(planted, result):
+    """By the row of the curve with the same causes gone."""
+    made = amends.repair(*planted[:4], **cheaply(result, learn=True))
+    assert made.metrics["learned"]
+    row = next(r for r in made.metrics["curve"] if r["by"] == "causes" and r["removed"] == made.metrics["removed"])
+    assert f"forgetting alone, nothing learned from the failures: holdout {row['holdout']:.3f}" in repr(made)
+    assert "searched with, chosen by and learned from" in repr(made)
+    only = amends.repair(*planted[:4], **cheaply(result, learn=False))
+    assert "forgetting alone" not in repr(only)
+    assert "searched with and chosen by" in repr(only)
+    assert "learned from" not in repr(only)
+
+
+def test_without_a_holdout_it_is_said_that_this_is_no_proof(planted, result):
+    made = amends.repair(*planted[:4], **cheaply(result, learn=False, holdout=0))
+    n = made.metrics["query"]["n"]
+    said = f"the {n} failures that judge were searched with, which is no proof of a repair; holdout; hold some out"
+    assert said in made.metrics["warnings"]
+    assert not [w for w in result.metrics["warnings"] if "no proof" in w]
+
+
+def test_scores_found_with_all_failures_are_refused_in_one_line(planted):
+    found = amends.identify(*planted[:4], method=amends.methods.default("quick"))
+    said = r"were found with \d+ failures, but \d+ are searched with, so that others can judge"
+    with pytest.raises(BadInput, match=said):
+        amends.repair(*planted[:4], identify_with=found.identified)
