@@ -72,7 +72,7 @@ def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, wh
         "train": {"right": alone, "n": len(train), "of": len(sets["train"])},
         "evaluation": {"right": sum(counts[n] * shares[n] for n in held) / total, "n": seen, "of": total},
     }
-    leaked, known = (int(shared(sets[n], sets["train"]).sum()) if n in sets else 0 for n in ("failures", "remaining"))
+    leaked = int(shared(sets["failures"], sets["train"]).sum())
     alarms = [*_names(train), *_learned(leaked, counts["failures"]), *of_train(train, outputs)]
     alarms += _not_remaining(held, sets["failures"])
     if whole and not alarms:
@@ -82,8 +82,7 @@ def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, wh
         *([] if alarms else readings(train, outputs)),
         *differently_prepared(train, held),
         *_less_of_train(rows),
-        *_some_learned(leaked, counts["failures"], "failure"),
-        *_some_learned(known, counts.get("remaining", 0), "right example"),
+        *_some_learned(leaked, counts["failures"]),
         *_shown(split),
         *_to_be_learned(split, learning),
     ]
@@ -131,10 +130,10 @@ def _not_remaining(held: Mapping[str, Factor], failures: Factor) -> Iterator[str
         )
 
 
-def _some_learned(leaked: int, number: int, what: str) -> Iterator[str]:
+def _some_learned(leaked: int, failures: int) -> Iterator[str]:
     if leaked:
         are = many(leaked, "is a training example", "are training examples")
-        yield f"of the {many(number, what)} {are}, label and all; what was learned from cannot judge"
+        yield f"of the {many(failures, 'failure')} {are}, label and all; what was learned from cannot judge"
 
 
 def _shown(split: Split) -> Iterator[str]:
