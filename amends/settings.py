@@ -63,7 +63,7 @@ class Teaching(Training):
     """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
 
     rate: float = 4e-3
-    rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, as long as right examples are less believed than before
+    rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where steps do harm, as long as shorter ones help
     epochs: float = 3.0
     weight: float = 4.0  # of a known label; an example of D has 1. With fewer than `epochs` passes it is as much larger
 
@@ -167,8 +167,8 @@ class Settings:
 
     @classmethod
     def of(cls, budget: str = "default", large: bool = False) -> Settings:
-        """Those of a budget. A large model is edited in half as many steps, or 20 where predictions are held, and
-        what judges is fitted once; at other rates."""
+        """Those of a budget. A large model is edited in half as many steps, or 20 where predictions are held. It is
+        fitted at other rates, and what judges is fitted once."""
         if budget not in BUDGETS:
             raise BadInput(f"budget is {budget!r}; there is none of that name; give {', '.join(BUDGETS)}, or seconds")
         made = _BUDGETS[budget]

@@ -111,7 +111,9 @@ def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[
 def learned(member: LearnedLoss, given: Evidence) -> Trial:
     """One that learns all labels known to be right is judged by them, since it knows them as it knows D's."""
     if isinstance(given.train.data.network.likelihood, Weighted):
-        raise BadInput("labels have weights, so right ones do not say how high they score; learned loss; pass none")
+        raise BadInput(
+            "labels have weights, so known ones do not say how high right ones score; learned loss; pass none"
+        )
     if given.labels is None:
         raise BadInput("right examples do not say how high right labels score; learned loss; pass more of them")
     if not all(alike(given.train.data, known.data) for known in (given.failures, given.judges)):

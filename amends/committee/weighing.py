@@ -35,7 +35,7 @@ def _trust(t: Trial, settings: Weights) -> float:
 
 
 def _by_found(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
-    """One that may have found noise counts no more than the best that surely did not."""
+    """One that may have found noise counts no more than the best of the surer ones."""
     most = max(trials.values(), key=lambda t: _trust(t, settings) * t.found).found
     return _relative({name: min(t.found, most) for name, t in trials.items()}, most / settings.errors, settings)
 

@@ -169,8 +169,8 @@ def paired_together(parts: Sequence[tuple[float, BeforeAfter]], seed: int = 0, d
 
 
 def interval_together(parts: Sequence[tuple[float, BeforeAfter]]) -> list[float]:
-    """Of a share that is mixed of several sets, each with its weight. Below and above it lie the roots of the summed
-    squares of how far Wilson's limits of each set lie from its own share (Newcombe 1998)."""
+    """95 % interval of a share that is mixed of several sets, each with its weight: that of Newcombe (1998), from
+    Wilson's interval of each set."""
     shares = [(weight, float(pair.after.mean()), pair.alone) for weight, pair in parts]
     share = sum(weight * p for weight, p, _ in shares)
     limits = [(weight * p, weight * np.array(interval(p, n))) for weight, p, n in shares]

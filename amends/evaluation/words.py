@@ -12,11 +12,17 @@ OVER = {
     "overall": "of holdout and remaining, in the proportion given",
     "evaluation": "held-out examples given, including those searched with and chosen by",
 }
+LEARNED = {"evaluation": "held-out examples given, including those searched with, chosen by and learned from"}
+
+
+def of(name: str, learned: bool) -> str:
+    """What the accuracy of that name is of; `learned` says whether the repair learned from the failures."""
+    return LEARNED.get(name, OVER[name]) if learned else OVER[name]
 
 
 def over(name: str, number: int, learned: bool = False) -> str:
     """How many, and what they are."""
-    words = OVER[name].replace(" and chosen by", ", chosen by and learned from") if learned else OVER[name]
+    words = of(name, learned)
     one = words.replace("failures that only judge", "failure that only judges").replace("failures", "failure")
     one = one.replace("examples that were right and only judge", "example that was right and only judges")
     return f"{number} {words if number != 1 else one.replace('examples', 'example')}"

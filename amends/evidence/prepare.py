@@ -151,8 +151,8 @@ def _look_at_outputs(network: Network, data: Examples) -> None:
         return
     if isinstance(network.likelihood, Custom) and bool((network.likelihood(out, y.to(out.device)) > 0).all()):
         raise BadInput(
-            "the log-likelihood of every label looked at is above 0, and that of a class is not; likelihood; is it a "
-            "loss? pass minus the loss"
+            "its values are above 0, which no log-likelihood of a class is; likelihood; if it is a loss, pass minus "
+            "the loss"
         )
     if len(out) > 1 and bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < 1e-4).all()):
         warnings.warn(

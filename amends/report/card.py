@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from amends.errors import many
-from amends.evaluation.words import OVER
+from amends.evaluation.words import of
 from amends.report.charts import chosen_by
 from amends.report.outcome import sentence
 
@@ -44,7 +44,9 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
     for name in ("holdout", "remaining", "overall", "evaluation"):
         row = metrics[name]
         if row is not None and row["n"]:
-            lines.append(f"| {name}: {OVER[name]} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |")
+            lines.append(
+                f"| {name}: {of(name, metrics['learned'])} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |"
+            )
     lines += ["", f"Fixed: {metrics['fixed']}. Newly broken: {metrics['newly_broken']}."]
     if metrics.get("harmed"):
         lines.append(f"Accuracy fell on: {', '.join(map(str, metrics['harmed']))}.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amends.errors import many
-from amends.evaluation.words import OVER, forgetting_alone
+from amends.evaluation.words import OVER, forgetting_alone, of
 from amends.report.charts import chosen_by, curve, dumbbell, legend, scale_of_shares
 from amends.report.markup import Html, change, count, folded, join, probability, share, span, table, tag
 
@@ -70,14 +70,14 @@ def figures(metrics: dict[str, Any], trained: int | None) -> Html:
 
 def before_after(metrics: dict[str, Any]) -> Html:
     rows, lines = [], []
-    for name, what in OVER.items():
+    for name in OVER:
         row = metrics.get(name)
         if not row or not row["n"] or row["before"] is None:
             continue
         interval, moved = metrics["intervals"].get(name), metrics["changes"].get(name)
         told = f"{name}: accuracy {share(row['before'])} before, {share(row['after'])} after"
         told += "" if interval is None else f", 95% interval {span(*interval)}"
-        label = tag("span", tag("b", name), tag("span", what, class_="soft"), class_="name")
+        label = tag("span", tag("b", name), tag("span", of(name, metrics["learned"]), class_="soft"), class_="name")
         now = tag("span", f"{share(row['before'])} → ", tag("b", share(row["after"])), class_="number")
         lines.append(tag("li", label, dumbbell(row["before"], row["after"], interval, told), now))
         rows.append((
@@ -139,7 +139,7 @@ def curve_table(rows: Sequence[dict[str, Any]]) -> Html:
 
 
 def controls(metrics: dict[str, Any]) -> Html:
-    """The same treatment without the causes."""
+    """This repair, forgetting alone where it learned as well, and the same treatment without the causes."""
     rows = [("this repair", count(metrics["removed"]), *(share((metrics[n] or {}).get("after")) for n in
              ("query", "holdout", "remaining")))]  # fmt: skip
     alone = forgetting_alone(metrics)

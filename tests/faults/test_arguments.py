@@ -64,7 +64,7 @@ def test_an_odd_value_is_refused_in_one_line_or_used(call, name):
             r"likelihood is the class Gaussian; pass one of them",
         ),
         ("identify", {"likelihood": "gaussian"}, "likelihood is 'gaussian'; pass one such as"),
-        ("identify", {"likelihood": nn.CrossEntropyLoss(reduction="none")}, "is it a loss[?] pass minus the loss"),
+        ("identify", {"likelihood": nn.CrossEntropyLoss(reduction="none")}, "if it is a loss, pass minus the loss"),
         ("identify", {"device": 0.5}, "the model cannot be copied to device 0.5"),
         ("identify", {"train": ODD["sparse"]}, "it is sparse; call to_dense"),
         ("failing", {"data": None}, "data is None; pass labelled examples"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amends.evaluation.words import OVER
+from amends.evaluation.words import of
 from amends.report.card import card
 
 
@@ -20,7 +20,12 @@ def test_it_says_what_failed_what_was_removed_and_what_came_of_it(result):
     assert f"{m['removed']} training examples, by this rule: the 27 highest scores." in lines
     for name in ("holdout", "remaining", "overall", "evaluation"):
         row = m[name]
-        assert f"| {name}: {OVER[name]} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |" in lines
+        assert f"| {name}: {of(name, m['learned'])} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |" in lines
+    for learned, said in (
+        (True, "searched with, chosen by and learned from |"),
+        (False, "searched with and chosen by |"),
+    ):
+        assert any(said in line for line in made(m, learned=learned))
     assert f"Fixed: {m['fixed']}. Newly broken: {m['newly_broken']}." in lines
     nothing = m["controls"]["nothing"]["holdout"]
     assert f"- nothing removed: accuracy {nothing:.3f} on the holdout failures" in lines
