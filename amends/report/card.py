@@ -14,6 +14,10 @@ from amends.report.outcome import sentence
 PATCH, LAST = "## The patch", "## What this is not"
 
 
+def _row(name: str, what: str, row: Mapping[str, Any]) -> str:
+    return f"| {name}: {what} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |"
+
+
 def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
     """Markdown: what failed, what was removed and by which rule, what got better and what got worse."""
     holdout, refused = metrics["holdout"], metrics["verdict"] == "not repaired"
@@ -44,9 +48,7 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
     for name in ("holdout", "remaining", "overall", "evaluation"):
         row = metrics[name]
         if row is not None and row["n"]:
-            lines.append(
-                f"| {name}: {of(name, metrics['learned'])} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |"
-            )
+            lines.append(_row(name, of(name, metrics["learned"]), row))
     lines += ["", f"Fixed: {metrics['fixed']}. Newly broken: {metrics['newly_broken']}."]
     if metrics.get("harmed"):
         lines.append(f"Accuracy fell on: {', '.join(map(str, metrics['harmed']))}.")
