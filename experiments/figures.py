@@ -24,6 +24,7 @@ STYLE = {  # what a method is called, and its colour
 }
 OTHERS = "#c8c8c8"  # all methods beside these, which a table tells apart
 NEAR = (4, -11)  # how high a name stands that is close to its point
+FAR = tuple(sign * up - 7 * (sign < 0) for up in range(14, 100, 12) for sign in (1, -1))  # above, below, further above
 
 
 def style(method: str) -> tuple[str, str]:
@@ -103,7 +104,7 @@ def named(ax: Any, points: dict[str, tuple[float, float]], middle: float) -> Non
     left, right = (float(ax.transAxes.transform((side, 0))[0]) * 72 / ax.figure.dpi for side in (0, 1))
     for name, (x, y) in at.items():
         sides = (-1, 1) if points[name][0] > middle else (1, -1)
-        spots = [(side, up) for up in (*NEAR, 14, -21, 26, -33, 38, -45) for side in sides]
+        spots = [(side, up) for up in (*NEAR, *FAR) for side in sides]
         boxes = [box(x + 6 * side, y + up, 4.5 * len(name) * side) for side, up in spots]
         hidden = [sum(overlap(own, other) for other in taken) + (own[0] < left or own[2] > right) for own in boxes]
         side, up = spots[int(np.argmin(hidden))]
