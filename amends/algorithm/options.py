@@ -76,6 +76,8 @@ def sets_to_keep(keep: Any) -> tuple[dict[str, Any], dict[str, float | None]]:
     keep = (keep,) if isinstance(keep, Keep) else keep
     if not isinstance(keep, Mapping | Sequence) or isinstance(keep, str | bytes):
         raise BadInput(f"keep is {kind_of(keep)}; pass a list of labelled sets, or sets by name")
+    if not isinstance(keep, Mapping) and any(hasattr(k, "shape") for k in keep):
+        raise BadInput("keep is one set, expected a list of labelled sets; write keep=[(x, y)]")
     given = {f"keep[{name!r}]": k for name, k in (keep.items() if isinstance(keep, Mapping) else enumerate(keep))}
     for name, k in given.items():
         if isinstance(k, Keep) and not _is_share(k.least):

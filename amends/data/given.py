@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
 
 from amends.data.inputs import Inputs, native, stacked
 from amends.data.records import Records
@@ -45,6 +46,8 @@ def records(data: Any, name: str, accepts: set[str]) -> Records:
         return _columns(data, list(data), name, accepts)
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and getattr(data, "ndim", 1):
         return _stored(stored(data), name) if _large(data) else _items(data, name, accepts)
+    if isinstance(data, DataLoader) and not isinstance(data.dataset, IterableDataset):
+        raise BadInput(f"{name} is a DataLoader, which may shuffle; pass the set it loads from, loader.dataset")
     if hasattr(data, "__iter__") and getattr(data, "ndim", 1):
         raise BadInput(
             f"{name} is {kind_of(data)}, a stream without positions, so scores could not find their way back; "

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parameter import UninitializedParameter
 
 from amends.data.examples import Examples, Inputs, each
 from amends.distributed.group import alone
@@ -118,6 +119,8 @@ class Network:
         if not trainable:
             raise BadInput("the model has no trainable parameters; set requires_grad on those that may change")
         for k, p in model.named_parameters():
+            if isinstance(p, UninitializedParameter):
+                raise BadInput(f"the model parameter {k} has no values yet; call the model once, then load its weights")
             if not p.isfinite().all():
                 raise BadInput(f"the model parameter {k} holds NaN or infinity; load the weights of a trained model")
         first = next(iter(trainable.values()))

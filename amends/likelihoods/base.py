@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from amends.errors import BadInput, first_line
@@ -114,7 +115,9 @@ class Custom:
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
         self.like.check(outputs, targets, name)
         try:
-            values = self.log_prob(outputs, targets[: len(outputs)].to(outputs.device))
+            with torch.enable_grad():
+                live = outputs.detach().clone().requires_grad_()
+                values = self.log_prob(live, targets[: len(outputs)].to(outputs.device))
         except Exception as e:
             todo = "it is called with (outputs, targets)"
             raise BadInput(f"the likelihood raised {type(e).__name__} ({first_line(e)}); {name}; {todo}") from e
@@ -124,6 +127,8 @@ class Custom:
                 f"the likelihood returns {got} for {len(outputs)} examples, expected [{len(outputs)}]; "
                 "return one log-likelihood per example (reduction='none')"
             )
+        if not values.requires_grad:
+            raise BadInput("the likelihood has no gradient; leave out detach(), numpy() and no_grad() in it")
 
 
 def asked(likelihood: Likelihood, targets: Tensor) -> Likelihood:

@@ -52,7 +52,7 @@ class Bernoulli:
         if outputs.ndim != 2 or targets.shape[1:] != outputs.shape[1:]:
             raise BadInput(
                 f"the model returns {list(outputs.shape)} and the labels of {name} have shape {list(targets.shape)}, "
-                "expected [batch, labels] for both; give one 0/1 label per output"
+                "expected [batch, labels] for both; give one 0/1 label per output, for a single one y[:, None]"
             )
         outside = ((targets < 0) | (targets > 1)).flatten(1).any(1).nonzero()
         if len(outside):

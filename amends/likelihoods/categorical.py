@@ -59,8 +59,8 @@ class Categorical:
         if outputs.ndim != 2 or outputs.shape[1] < 2:
             raise BadInput(
                 f"the model returns {list(outputs.shape)} for {len(outputs)} examples of {name}, expected [batch, "
-                "classes] with 2 classes or more; return one row of logits per example, or pass another likelihood, "
-                "such as likelihoods.Gaussian()"
+                "classes] with 2 classes or more; return one row of logits per example, or pass another likelihood: "
+                "likelihoods.Bernoulli() for labels of 0 and 1, likelihoods.Gaussian() for numbers"
             )
         classes = outputs.shape[1]
         if targets.is_floating_point():

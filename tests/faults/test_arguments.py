@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import amends
 from amends.errors import AmendsError, BadInput
@@ -57,6 +58,15 @@ def test_an_odd_value_is_refused_in_one_line_or_used(call, name):
     [
         ("repair", {"keep": None}, "keep is a NoneType; pass a list of labelled sets"),
         ("repair", {"keep": [None]}, r"keep\[0\] is None; pass labelled examples"),
+        ("repair", {"keep": (torch.ones(3, 4), torch.zeros(3))}, r"keep is one set, .* write keep=\[\(x, y\)\]"),
+        (
+            "repair",
+            {"remaining": DataLoader(TensorDataset(*lines()[3]))},
+            "a DataLoader, .* pass the set it loads from",
+        ),
+        ("repair", {"model": nn.LazyLinear(3)}, "parameter weight has no values yet; call the model once"),
+        ("identify", {"likelihood": lambda out, y: out.detach()[:, 0]}, "the likelihood has no gradient; leave out"),
+        ("identify", {"model": nn.Linear(4, 1)}, r"likelihoods.Bernoulli\(\) for labels of 0 and 1"),
         ("repair", {"learn": np.array([1, 2])}, r"learn is array\(\[1, 2\]\); it must be True, False or None"),
         (
             "identify",
