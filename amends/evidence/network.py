@@ -21,7 +21,7 @@ from amends.errors import BadInput, first_line, kind_of
 from amends.evidence.lengths import by_length
 from amends.evidence.params import Params
 from amends.evidence.room import Room
-from amends.likelihoods import Likelihood, Tokens
+from amends.likelihoods import Categorical, Likelihood, Tokens
 from amends.models import Opened
 from amends.models.sharded import copied, sharded
 
@@ -203,7 +203,20 @@ class Network:
                 f"the model returns {list(out.shape)} for {len(y)} examples of {data.name}, expected [batch, classes]; "
                 "return one row per example"
             )
+        if isinstance(self.likelihood.family, Categorical) and len(data.classes) > out.shape[-1] and data.y.ndim == 1:
+            self._has_class(data, out.shape[-1])
         self.likelihood.check(out, data.y, data.name)
+
+    @staticmethod
+    def _has_class(data: Examples, outputs: int) -> None:
+        """BadInput that names the first label, as it was written, that the model has no output for."""
+        unknown = (data.y >= outputs).nonzero()
+        if len(unknown):
+            i = int(unknown[0])
+            raise BadInput(
+                f"{data.name}[{i}] has the label {data.classes[int(data.y[i])]!r}, one of {len(data.classes)}, but the "
+                f"model has {outputs} outputs; correct the label, or drop the example"
+            )
 
     def weights(self, given: nn.Module | Mapping[str, Tensor], where: str) -> Params:
         """Copies of the trainable parameters of another module or state dict of the same architecture, on the

@@ -71,6 +71,19 @@ def test_a_bad_label_is_looked_for_in_the_set_it_is_in(project, tmp_path, capsys
     assert "evaluation[" in capsys.readouterr().err
 
 
+def test_a_label_that_is_no_class_is_named_as_it_was_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = ["a,b,label", *("1.0,2.0,0" for _ in range(7)), "1.0,2.0,cat", "2.0,1.0,1"]
+    Path("rows.csv").write_text("\n".join(rows))
+    Path("two_outputs.py").write_text("from torch import nn\n\n\ndef net():\n    return nn.Linear(2, 2)\n")
+    Path("amends.toml").write_text(
+        '[model]\nfunction = "two_outputs:net"\n[data]\nlabel = "label"\nfeatures = ["a", "b"]\n[train]\n'
+        'path = "rows.csv"\n[failures]\npath = "rows.csv"\n'
+    )
+    assert amends("check") == 2
+    assert "[7] has the label 'cat', one of 3, but the model has 2 outputs" in capsys.readouterr().err
+
+
 def test_a_config_in_another_folder(project, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(project.parent)
     assert amends("check", f"{project.name}/amends.toml", "-q", "--json") == 0
