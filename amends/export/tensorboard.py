@@ -27,7 +27,8 @@ def to_tensorboard(run: Any, out: Any = None) -> Exported:
         with writer.SummaryWriter(str(made)) as log:
             counted.append(_log(log, run))
         for path in files(run):
-            shutil.copyfile(path, made / path.name)
+            if path.name != "run.toml":  # with it the folder would be taken for a run
+                shutil.copyfile(path, made / path.name)
 
     write_folder(target, fill)
     return Exported("tensorboard", target, counted[0], f"look at it with tensorboard --logdir {target}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from amends.runs.run import runs_in
 from tests.export.folders import numbers
 from tests.projects import amends
 
@@ -23,4 +24,5 @@ def test_tensorboard_reads_the_events(digits, tmp_path, listener):
     (text,) = events.Tensors("causes/text_summary")
     assert b"| 1 | " in text.tensor_proto.string_val[0]
     assert {"report.html", "causes.csv"} <= {p.name for p in (tmp_path / "log").iterdir()}
+    assert runs_in(tmp_path) == ([], [])
     assert not listener
