@@ -66,12 +66,20 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 def knows_more(y: np.ndarray, said: np.ndarray, other: np.ndarray) -> bool:
     """Whether other answers have far higher odds of being right beyond guessing (κ / (1 − κ), with Cohen's kappa),
-    beyond chance, and are right more often on average over classes too."""
+    beyond chance, and are right more often too: on average over classes, and over all examples beyond chance. A sound
+    model that hardly ever says a rare class has a low kappa, and is right as often as one that guesses it."""
     (now, moved), (then, shifted) = (_kappa(y, v) for v in (said, other))
     odds = [max(k, 0.01) / max(1 - k, 0.01) for k in (now, then)]
     error = float((shifted - moved).std()) / len(y) ** 0.5
     fairer = _by_class(y, other == y) > _by_class(y, said == y)
-    return bool(fairer and odds[1] >= ODDS * odds[0] and then - now > ERRORS * error)
+    far = odds[1] >= ODDS * odds[0] and then - now > ERRORS * error
+    return bool(far and fairer and _more_often(y, said, other))
+
+
+def _more_often(y: np.ndarray, said: np.ndarray, other: np.ndarray) -> bool:
+    """Whether the other answers are right more often, beyond chance."""
+    gained, lost = ((other == y) & (said != y)).sum(), ((other != y) & (said == y)).sum()
+    return bool(gained > lost and mcnemar(int(gained), int(lost)) <= SURE)
 
 
 def _kappa(y: np.ndarray, said: np.ndarray) -> tuple[float, np.ndarray]:
@@ -128,8 +136,7 @@ def better_order(y: np.ndarray, said: np.ndarray, halves: Sequence[tuple[np.ndar
         moved[tried] = order[y[tried]] != y[tried]
     if not moved.any() or not far_better(y[moved], said[moved], read[moved]):
         return None
-    gained, lost = ((read == y) & (said != y)).sum(), ((read != y) & (said == y)).sum()
-    if mcnemar(int(gained), int(lost)) > SURE or gained <= lost:
+    if not _more_often(y, said, read):
         return None
     return _order(y, said, int(max(y.max(), said.max())) + 1)
 

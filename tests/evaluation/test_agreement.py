@@ -67,6 +67,18 @@ def test_knowing_more_is_threefold_odds_beyond_chance():
     assert not agreement.knows_more(y, right(0.8), right(0.6))
 
 
+def test_a_rare_class_that_is_hardly_ever_said_is_no_broken_setup():
+    """One-sided wrong labels make a class rare, and a sound model then says the other one; another reading that says it
+    more often is right no more often."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(400) < 0.22).astype(int)
+    said = np.zeros(400, dtype=int)
+    other = np.where(rng.random(400) < 0.78, y, 1 - y)
+    assert agreement.beyond_guessing(y, other)[0] > 0.25
+    assert not agreement.knows_more(y, said, other)
+    assert agreement.knows_more(y, said, y)
+
+
 @pytest.mark.parametrize("times", [0.01, 100.0])
 def test_the_scale_that_explains_the_labels_best(times):
     """Beside a minimiser; the factors that are tried are 12 % apart."""

@@ -93,6 +93,16 @@ def lopsided(weight: float) -> Sound:
     return of(net, train, (x[600:], y[600:]))
 
 
+def one_sided() -> Sound:
+    """Half of one class of two was called the other, which the model then says of all."""
+    g = torch.Generator().manual_seed(1)
+    y = (torch.rand(800, generator=g) < 0.45).long()
+    x = 1.2 * y[:, None] * torch.tensor([1.0, 1, 1, 0, 0, 0]) + torch.randn(800, 6, generator=g)
+    given = torch.where(torch.rand(800, generator=g) < 0.5, 0, y)
+    train = (x[:400], given[:400])
+    return of(fit(mlp(6, 32, 2), train, 16), train, (x[400:], y[400:]))
+
+
 def some_classes() -> Sound:
     """A head for fifty classes, of which train has five."""
     train, held = blobs(5, 80, 0.8)
@@ -153,6 +163,7 @@ SOUND: dict[str, Callable[[], Sound]] = {
     "77 classes, barely fitted": lambda: trained(77, 12, 0.9, hidden=64, epochs=25),
     "a rare class at any price": lambda: lopsided(15.0),
     "a rare class that is never told": lambda: lopsided(1.0),
+    "a class made rare by wrong labels, and never told": one_sided,
     "a third of the labels wrong, and not learned": lambda: noisy(0.33, learned=False),
     "40 % of the labels wrong, and learned": lambda: noisy(0.4, learned=True),
     "memorised": lambda: trained(3, 40, 0.3, hidden=128, epochs=300),
