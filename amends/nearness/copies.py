@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import numpy as np
@@ -15,6 +16,7 @@ from amends.evidence.factor import Factor
 from amends.nearness.conflicts import CHUNK
 
 APART = 0.05  # of their distance from the mean, by which near copies may differ
+DENSE = 3.0  # times as many pairs at twice the distance: a line has 2, a plane 4
 WORK = 2**36  # numbers multiplied to compare all pairs, a few seconds; where it would be more, only equality counts
 LOOKED_AT = 1000  # examples that stand for all where a mean is taken
 TOGETHER = 128  # rows of about the same length that are compared with others at once
@@ -26,12 +28,13 @@ def duplicates(data: Factor, order: np.ndarray, apart: float = APART) -> list[li
     """Groups of near copies among the examples at `order`, in that order.
 
     Equal inputs are always copies. In a float tensor, so are inputs that differ by at most `apart` of
-    their distance from the mean of `data`. A copy of a copy is in the same group.
+    their distance from the mean of `data`, unless they merely lie dense (`_Found.dense`). A copy of a copy is in the
+    same group.
     """
     part = data[order]
     ground = (_mean(data), None) if len(part) > 1 and _compared(data) else None
     groups: dict[int, list[int]] = {}
-    for position, group in zip(order, _first(part, ground, apart), strict=True):
+    for position, group in zip(order, _looked(part, ground, apart).first(), strict=True):
         groups.setdefault(int(group), []).append(int(position))
     return [group for group in groups.values() if len(group) > 1]
 
@@ -50,10 +53,11 @@ def witnesses(data: Factor, beside: Factor, apart: float = APART) -> np.ndarray:
     targets = data.examples.y.reshape(len(data), -1).cpu()
     _, kind = np.unique((targets.float() if targets.dtype == torch.bfloat16 else targets).numpy(), axis=0,
                         return_inverse=True)  # fmt: skip
-    for k in range(kind.max() + 1):
-        at = np.flatnonzero(kind.reshape(-1) == k)
-        if len(at) > 1:
-            first[at] = at[_first(data[at], ground, apart)]
+    kinds = [np.flatnonzero(kind.reshape(-1) == k) for k in range(kind.max() + 1)]
+    found = [(at, _looked(data[at], ground, apart)) for at in kinds if len(at) > 1]
+    near, wider = (sum(getattr(one, name) for _, one in found) for name in ("near", "wider"))
+    for at, one in found:
+        first[at] = at[replace(one, near=near, wider=wider).first()]
     return first
 
 
@@ -70,16 +74,38 @@ def _whole(data: Factor) -> Iterator[tuple[bytes, ...]]:
         yield from zip(*map(_digests, (*leaves(x), y)), strict=True)
 
 
-def _first(part: Factor, ground: tuple[Tensor, Tensor | None] | None, apart: float) -> np.ndarray:
-    """For each example the position of the first of its copies; near ones too where there is a mean to compare from,
-    with the units or without, and not too much to compare."""
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """For each example the position of the first that is equal to it, and of the first that near ones link it to; how
+    many pairs are near and not equal, and how many are at most twice as far apart."""
+
+    equal: np.ndarray
+    linked: np.ndarray
+    near: int = 0
+    wider: int = 0
+
+    @property
+    def dense(self) -> bool:
+        """Whether inputs are near because they have few dimensions, and not because some are copies. There are about as
+        many copies at twice the distance, and at most twice as many pictures of one film, which lie on a line. Where
+        inputs fill a plane or more there are four times as many, or more."""
+        return self.wider > DENSE * self.near
+
+    def first(self) -> np.ndarray:
+        """For each example the position of the first of its copies."""
+        return self.equal if self.dense else self.linked
+
+
+def _looked(part: Factor, ground: tuple[Tensor, Tensor | None] | None, apart: float) -> _Found:
+    """What is equal, and what is near where there is a mean to compare from, with the units or without, and not too
+    much to compare."""
     seen: dict[tuple[bytes, ...], int] = {}
     inputs = (row for _, x, _, _ in part.tiles() for row in zip(*map(_digests, leaves(x)), strict=True))
-    label = np.array([seen.setdefault(row, i) for i, row in enumerate(inputs)], dtype=np.int64)
-    if ground is not None and len(part) > 1 and len(part) ** 2 * ground[0].numel() <= WORK:
-        away = _flat(part) - ground[0]
-        _join(label, away if ground[1] is None else away / ground[1], apart)
-    return label
+    equal = np.array([seen.setdefault(row, i) for i, row in enumerate(inputs)], dtype=np.int64)
+    if ground is None or len(part) < 2 or len(part) ** 2 * ground[0].numel() > WORK:
+        return _Found(equal, equal)
+    away = _flat(part) - ground[0]
+    return _linked(equal, away if ground[1] is None else away / ground[1], apart)
 
 
 def _compared(data: Factor) -> bool:
@@ -110,21 +136,25 @@ def _flat(part: Factor) -> Tensor:
     return part.map(lambda x, y: _dense(leaves(x)[0]).reshape(len(y), -1).to(device, dtype))
 
 
-def _join(label: np.ndarray, rows: Tensor, apart: float) -> None:
-    """Gives one label to all rows that near copies link, in place: the smallest of theirs. Lengths of two rows differ
-    by no more than the rows do, so each is compared only with those that are little longer."""
+def _linked(equal: np.ndarray, rows: Tensor, apart: float) -> _Found:
+    """One label for all rows that near ones link, the smallest of theirs; and how many pairs are near. Lengths of two
+    rows differ by no more than the rows do, so each is compared only with those that are little longer."""
     size, order = rows.pow(2).sum(1).sort()
-    rows, place = rows[order], order.cpu().numpy()
+    rows, place, label, pairs = rows[order], order.cpu().numpy(), equal.copy(), np.zeros(2, dtype=np.int64)
     for at in slices(len(rows), max(len(rows), CHUNK // TOGETHER)):
-        beyond = slice(at.start, _little_longer(size, at.stop, apart))
+        beyond = slice(at.start, _little_longer(size, at.stop, 2 * apart))
         distance = size[at, None] + size[beyond] - 2 * rows[at] @ rows[beyond].T
-        near = (distance <= apart**2 * torch.maximum(size[at, None], size[beyond])).cpu().numpy()
+        far = torch.maximum(size[at, None], size[beyond])
+        near, wider = ((distance <= (times * apart) ** 2 * far).cpu().numpy() for times in (1, 2))
+        other = equal[place[at], None] != equal[place[beyond]]
+        pairs += [int(np.triu(within & other, 1).sum()) for within in (near, wider)]
         own = np.arange(len(near))
         near[own, own] = True
         for k in np.flatnonzero(near.sum(1) > 1):  # most rows are near no other
             joined = np.unique(label[place[beyond][near[k]]])
             if len(joined) > 1:
                 label[np.isin(label, joined)] = joined[0]
+    return _Found(equal, label, *pairs.tolist())
 
 
 def _little_longer(size: Tensor, stop: int, apart: float) -> int:

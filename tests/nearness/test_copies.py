@@ -49,13 +49,16 @@ def test_nearness_is_measured_against_all_of_the_data():
         assert copied(x[[9, 30, 3]], [0, 1, 2], batch=batch) == []
 
 
-def by_pairs(x, order, apart):
-    """Those that differ by no more than `apart` times the larger distance from the mean, joined pair by pair."""
+def by_pairs(x, order, apart, dense=copies.DENSE):
+    """Those that differ by no more than `apart` times the larger distance from the mean, joined pair by pair; if more
+    than `dense` times as many differ by no more than twice that, only those that are equal."""
     rows = x.double().flatten(1).numpy()
     away = np.linalg.norm(rows - rows.mean(0), axis=1)
     groups = [{int(i)} for i in order]
-    for i, j in combinations(order, 2):
-        if np.linalg.norm(rows[i] - rows[j]) <= apart * max(away[i], away[j]):
+    far = {(i, j): np.linalg.norm(rows[i] - rows[j]) / max(away[i], away[j]) for i, j in combinations(order, 2)}
+    near, wider = (sum(0 < d <= times * apart for d in far.values()) for times in (1, 2))
+    for (i, j), distance in far.items():
+        if distance <= (0 if wider > dense * near else apart):
             joined = next(s for s in groups if i in s) | next(s for s in groups if j in s)
             groups = [s for s in groups if not s & joined] + [joined]
     place = {int(p): k for k, p in enumerate(order)}
@@ -63,14 +66,17 @@ def by_pairs(x, order, apart):
 
 
 @pytest.mark.parametrize("together", [1, 7, 128])
+@pytest.mark.parametrize("dense", [copies.DENSE, 7.0, 1e9])
 @pytest.mark.parametrize("apart", [0.0, 0.1, 0.25, 0.4, 0.5, 1.2])
-def test_copies_are_those_of_the_definition(apart, together, monkeypatch):
+def test_copies_are_those_of_the_definition(apart, dense, together, monkeypatch):
+    """Points in space: at most eight times as many at twice the distance."""
     monkeypatch.setattr(copies, "TOGETHER", together)
+    monkeypatch.setattr(copies, "DENSE", dense)
     g = torch.Generator().manual_seed(3)
     x = torch.randn(60, 3, generator=g, dtype=torch.float64) + 1
     order = np.random.default_rng(0).permutation(60)[:50]
-    expected = by_pairs(x, order, apart)
-    assert max(map(len, expected), default=0) > 2 or apart < 0.4
+    expected = by_pairs(x, order, apart, dense)
+    assert max(map(len, expected), default=0) > 2 or apart < 0.4 or dense < 8
     assert duplicates(plainly(x), order, apart) == expected
 
 
@@ -82,6 +88,30 @@ def test_half_precision_is_compared_in_more():
         expected = by_pairs(x, np.arange(60), apart)
         assert duplicates(plainly(x), np.arange(60), apart) == expected
         assert duplicates(plainly(x.double()), np.arange(60), apart) == expected
+
+
+def test_points_of_a_plane_are_no_copies_for_being_near():
+    """434 of them, of which most are near another; but what is equal is a copy. On a line, as the pictures of a film, near
+    ones stay copies; so do those in many dimensions."""
+    g = torch.Generator().manual_seed(0)
+    plane = torch.randn(434, 2, generator=g, dtype=torch.float64)
+    near = [len(set(witnesses(plainly(x), plainly(x)).tolist())) for x in (plane, plane[:, :1])]
+    assert near[0] == 434
+    assert near[1] < 50
+    plane[400:] = plane[:34]
+    assert len(set(witnesses(plainly(plane), plainly(plane)).tolist())) == 400
+    many = torch.randn(434, 30, generator=g, dtype=torch.float64)
+    many[400:] = many[:34] + 0.005 * torch.randn(34, 30, generator=g, dtype=torch.float64)
+    assert len(set(witnesses(plainly(many), plainly(many)).tolist())) == 400
+
+
+def test_whether_inputs_lie_dense_is_asked_of_all_targets_together():
+    """A class with one near pair alone says nothing; all of them do."""
+    g = torch.Generator().manual_seed(0)
+    plane, y = torch.randn(900, 2, generator=g, dtype=torch.float64), torch.arange(900) % 30
+    apart = [len(set(witnesses(plainly(plane[y == k]), plainly(plane)).tolist())) for k in range(30)]
+    assert min(apart) < 30
+    assert len(set(witnesses(plainly(plane, y), plainly(plane)).tolist())) == 900
 
 
 def test_a_copy_of_a_copy_belongs_to_the_group(monkeypatch):
