@@ -91,8 +91,8 @@ def test_half_precision_is_compared_in_more():
 
 
 def test_points_of_a_plane_are_no_copies_for_being_near():
-    """434 of them, of which most are near another; but what is equal is a copy. On a line, as the pictures of a film, near
-    ones stay copies; so do those in many dimensions."""
+    """434 of them, of which most are near another; but what is equal is a copy. On a line, as the pictures of a film,
+    near ones stay copies; so do those in many dimensions."""
     g = torch.Generator().manual_seed(0)
     plane = torch.randn(434, 2, generator=g, dtype=torch.float64)
     near = [len(set(witnesses(plainly(x), plainly(x)).tolist())) for x in (plane, plane[:, :1])]
