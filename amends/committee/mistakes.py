@@ -29,6 +29,8 @@ from amends.committee.known import Known
 from amends.committee.trying import Evidence, Trial
 from amends.settings import Identifying, Mistakes
 
+ROUNDED = 1 - 1e-9  # a share that only rounding puts above another is not
+
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -146,7 +148,7 @@ def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray, labels:
         return scores
     order, weights = torch.argsort(-scores, stable=True), torch.as_tensor(labels.as_frequent)
     reach = weights[order].cumsum(0)
-    scores[order] = scores[order][torch.searchsorted(reach, reach / taught)]
+    scores[order] = scores[order][torch.searchsorted(reach, reach / taught * ROUNDED)]
     return torch.cat([scores[: len(failures)][unseen], scores[len(failures) :][judging]])
 
 

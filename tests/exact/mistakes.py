@@ -92,12 +92,12 @@ def frequent(c, unseen, judging):
 
 def untaught(c, t):
     """The scores of failures and right examples as they would be had these not been taught: a fifth more of them would
-    reach a high one."""
+    reach a high one. Rounding alone puts no share above another."""
     *_, failures, right = t.known[0]
     scores = np.concatenate([failures, right])
     order = np.argsort(-scores, kind="stable")
     reach = np.cumsum(frequent(c, np.arange(len(failures)), np.arange(len(right)))[order])
     found = scores.copy()
     for i, share in zip(order, reach, strict=True):
-        found[i] = scores[order[np.argmax(reach >= share / 1.2)]]
+        found[i] = scores[order[np.argmax(reach >= share / 1.2 - 1e-12)]]
     return found[: len(failures)], found[len(failures) :]
