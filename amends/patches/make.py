@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from amends.algorithm.curve import CAUSES, LEARNED
@@ -41,6 +42,7 @@ class Repaired:
     floor: float | None = None
     least: Mapping[str, float | None] = field(default_factory=dict)  # sets to keep, and what each must end with
     about: Mapping[str, Any] = field(default_factory=dict)
+    dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)  # of its tensors, where it was computed in others
 
     def patch(self, exact: bool = False, progress: Progress | None = None) -> Patch:
         """As small as it can be while the verdict stands; with `exact`, to the repaired weights to the bit."""
@@ -58,7 +60,7 @@ class Repaired:
     def beside(self, patch: Patch, other: Patch) -> tuple[Patch, dict[str, Any]]:
         """Whether the repair holds without another patch below it, or with it there: judged again with these weights
         in the place of the model as it came. Where its verdict stands, the patch may be put on them as well."""
-        state = _cpu(tensors(self.network.module))
+        state = self.before
         before = next_to(state, patch, other)
         after = {**before, **ends_at(patch, state, before)}
         start, end = (in_network(s, self.network) for s in (before, after))
@@ -68,8 +70,13 @@ class Repaired:
         return (with_base(patch, before, after, judged) if told["holds"] else patch), told
 
     @cached_property
+    def before(self) -> dict[str, Tensor]:
+        """The tensors of the model as it came."""
+        return _cpu(tensors(self.network.module), self.dtypes)
+
+    @cached_property
     def _exact(self) -> Patch:
-        return exact_patch(self.network, self.after, self.metrics, self.about)
+        return exact_patch(self.network, self.after, self.metrics, self.about, self.dtypes)
 
     def _as_long(self, small: Patch) -> bool:
         """As the exact form, which takes more than a byte for each weight that moved and so need not be made to see
@@ -93,7 +100,7 @@ class Repaired:
 
     def weights_of(self, patch: Patch, where: State | None = None) -> Params:
         """The trainable parameters once the patch is on the model, or on other weights of it."""
-        state = tensors(self.network.module) if where is None else where
+        state = self.before if where is None else where
         return in_network({**state, **patch.put_on(state, "model")}, self.network)
 
     @property
@@ -112,18 +119,24 @@ class Repaired:
         network, moves = self.network, self.shorter(progress)
         if moves is None:
             return None
-        names, before = by_name_in_files(network.module), tensors(network.module)
+        names, before = by_name_in_files(network.module), self.before
         ends = {names[k]: v.cpu() for k, v in self.after.items() if not (k in moves and moves[k] is None)}
-        made = between(_cpu(before), _cpu({**before, **ends}), {names[k]: v for k, v in moves.items() if v is not None})
+        after = _cpu({**before, **ends}, self.dtypes)
+        made = between(before, after, {names[k]: v for k, v in moves.items() if v is not None})
         return replace(made, about=self.about)
 
 
-def exact_patch(network: Network, after: Params, metrics: Mapping[str, Any], about: Mapping[str, Any]) -> Patch:
-    """From the weights of a network to others, to the bit. BadInput where nothing was repaired."""
+def exact_patch(
+    network: Network, after: Params, metrics: Mapping[str, Any], about: Mapping[str, Any],
+    dtypes: Mapping[str, torch.dtype] | None = None,
+) -> Patch:  # fmt: skip
+    """From the weights of a network to others, to the bit, in its dtypes or in those that are named. BadInput where
+    nothing was repaired."""
     if metrics["verdict"] == NOT:
         raise BadInput(f"there is no patch, since nothing was repaired; {about.get('name', 'repair')}; {REFUSED}")
     names, before = by_name_in_files(network.module), tensors(network.module)
-    made = between(_cpu(before), _cpu({**before, **{names[k]: v for k, v in after.items()}}))
+    ends = {names[k]: v for k, v in after.items()}
+    made = between(_cpu(before, dtypes), _cpu({**before, **ends}, dtypes))
     return replace(made, bases=(replace(made.bases[0], judged=judged_by_run(metrics)),), about=about)
 
 
@@ -160,10 +173,10 @@ def about_repair(metrics: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cpu(state: State) -> dict[str, Tensor]:
-    """On the processor; names of one tensor stay names of one."""
-    again = tied(state)
-    moved = {name: value.detach().cpu() for name, value in state.items() if name not in again}
+def _cpu(state: State, dtypes: Mapping[str, torch.dtype] | None = None) -> dict[str, Tensor]:
+    """On the processor, in other dtypes where these are named; names of one tensor stay names of one."""
+    again, others = tied(state), dtypes or {}
+    moved = {k: v.detach().to("cpu", others.get(k, v.dtype)) for k, v in state.items() if k not in again}
     return {name: moved[again.get(name, name)] for name in state}
 
 

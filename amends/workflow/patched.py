@@ -15,6 +15,7 @@ from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.prepare import entry
+from amends.models import module_of
 from amends.patches.make import Repaired, about_repair
 from amends.patches.names import tensors
 from amends.patches.patch import Patch
@@ -34,7 +35,8 @@ def patch_of_repair(
         "removed": sorted(named[i] for i in named if i not in result.new_labels),
         "relabelled": _relabelled(result, named),
     }
-    made = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept, about)
+    dtypes = {name: value.dtype for name, value in tensors(module_of(result.model).module).items()}
+    made = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept, about, dtypes)
     with Progress.shown(progress) as shown:
         patch, told = judged_beside(made, made.patch(exact, shown), beside)
     for number, said in enumerate(told):

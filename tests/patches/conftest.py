@@ -31,8 +31,8 @@ def trained(x, y, width):
     return model
 
 
-@pytest.fixture(scope="session")
-def result():
+def repaired(change=lambda model: model):
+    """A repair of that network, as `change` hands it over."""
     from sklearn.datasets import load_digits
 
     found, true = load_digits(return_X_y=True)
@@ -43,7 +43,20 @@ def result():
         ok = model(x[700:]).argmax(1) == y[700:]
     failures, remaining = ((x[700:][at], y[700:][at]) for at in (~ok, ok))
     return amends.repair(
-        model, (x[:700], torch.tensor(given)), failures, remaining, remove=np.flatnonzero(wrong), learn=False,
+        change(model), (x[:700], torch.tensor(given)), failures, remaining, remove=np.flatnonzero(wrong), learn=False,
         identify_with=wrong.astype(float), treat_with=amends.methods.fine_tune(epochs=4), budget="quick",
         progress=False,
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def result():
+    return repaired()
+
+
+@pytest.fixture(scope="session", params=[torch.bfloat16, torch.float16])
+def half(request):
+    """A model in half precision, and its repair."""
+    found = []
+    made = repaired(lambda model: found.append(model.to(request.param)) or model)
+    return found[0], made

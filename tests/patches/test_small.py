@@ -42,6 +42,26 @@ def test_it_is_smaller_and_as_good(result, small):
     assert abs(small.bases[0].judged["overall"]["after"] - result.metrics["overall"]["after"]) <= 0.01
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_model_in_half_precision_gets_a_patch_of_its_own_dtype(half, exact):
+    """It is judged as it is stored, goes on the model as it came, and comes off again to the bit."""
+    model, result = half
+    patch = result.patch(exact=exact)
+    assert patch.exact == exact
+    assert patch.bases[0].judged["verdict"] == result.verdict
+    patched = amends.apply(model, patch)
+    assert {v.dtype for v in patched.state_dict().values()} == {next(model.parameters()).dtype}
+    assert same(patch.revert(patched), model)
+    assert same(patched, result.model) == exact
+    x, y = (t[result.split.holdout] for t in result.given["failures"].examples.fetch(0, None))
+    said = (patched.float()(x.float()).argmax(1) == y).double().mean()
+    assert exact or said == patch.bases[0].judged["holdout"]["after"]
+
+
+def same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+
+
 def test_what_it_says_beside_the_moves_is_short(small):
     """A header of some 150 bytes, a sha256, 8 bytes for each hash of a tensor, and the rest."""
     moves = sum(len(p) for layer in small.layers.values() if layer.move for p in layer.move.parts.values())
