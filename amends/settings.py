@@ -28,7 +28,7 @@ class Edits:
 
 @dataclass(frozen=True)
 class Trials:
-    """How an edit is tried: on halves of the failures and of right examples, judged by the other halves."""
+    """How members are tried: an edit on halves of the failures and of right examples, judged by the other halves."""
 
     shown: int = 500  # failures it is shown at most
     held: int = 250  # right examples that hold it at most
@@ -122,7 +122,8 @@ class Forgetting(Training):
 
 @dataclass(frozen=True)
 class Curve:
-    """How many to remove: sizes are tried in turn, each with one fit; what judges is fitted again."""
+    """How many to remove: sizes are tried in turn, each with the first part of a fit; what is to judge goes on from
+    there, and is fitted once more where that leaves doubt."""
 
     around: tuple[float, ...] = (0.5, 1.0, 2.0)  # of the number that must be wrong; the middle one is the usual
     shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)  # of D, where that number is not known
@@ -167,8 +168,8 @@ class Settings:
 
     @classmethod
     def of(cls, budget: str = "default", large: bool = False) -> Settings:
-        """Those of a budget. A large model is edited in half as many steps, or 20 where predictions are held. It is
-        fitted at other rates, and what judges is fitted once."""
+        """Those of a budget. Edits of a large model make half as many steps where weights are held, and 20 where
+        predictions are. It is fitted at other rates, and what judges is fitted once."""
         if budget not in BUDGETS:
             raise BadInput(f"budget is {budget!r}; there is none of that name; give {', '.join(BUDGETS)}, or seconds")
         made = _BUDGETS[budget]

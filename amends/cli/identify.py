@@ -66,10 +66,11 @@ def identify(
 
 
 def show_search(run: Run, job: Job, out: Path, warnings: list[str], as_json: bool) -> None:
-    from amends.cli.show import conflicting, show_identified
+    from amends.cli.show import show_identified
+    from amends.evaluation.words import conflicting
 
     frame = run.causes()
-    many = conflicting(frame, run.members)
+    many = conflicting(len(frame), frame["score"].tolist(), run.members)
     if as_json:
         first = frame.head(20).to_dict("records")
         print_json({"run": str(out), "train": len(job.given["train"]), "failures": len(job.given["failures"]),

@@ -40,7 +40,8 @@ def ls(folder: Path, as_json: bool) -> None:
 @json_option
 def show(run: Path, as_json: bool) -> None:
     """Show what RUN found and how it was made."""
-    from amends.cli.show import conflicting, show_identified, show_settings, show_verdict
+    from amends.cli.show import show_identified, show_settings, show_verdict
+    from amends.evaluation.words import conflicting
     from amends.runs.run import DONE, Run
 
     opened = Run.sound(run)
@@ -52,7 +53,7 @@ def show(run: Path, as_json: bool) -> None:
         show_verdict(opened.metrics)
     else:
         causes = opened.causes()
-        show_identified(causes, conflicting(causes, opened.members), run)
+        show_identified(causes, conflicting(len(causes), causes["score"].tolist(), opened.members), run)
 
 
 @runs.command()

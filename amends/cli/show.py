@@ -83,13 +83,6 @@ def show_identified(frame: pd.DataFrame, number: int, out: Path, warnings: Seque
     show_next(next_steps({}, {}, str(out)), console)
 
 
-def conflicting(frame: pd.DataFrame, members: Sequence[Mapping[str, Any]]) -> int:
-    """How many of train conflict with the failures: as many as members that count show to be wrong; those with a
-    positive score, where they show none."""
-    shown = round(len(frame) * max((m["wrong"] for m in members if m["weight"]), default=0.0))
-    return shown or sum(score > 0 for score in frame["score"].tolist())
-
-
 def show_next(steps: Sequence[Next], console: Console) -> None:
     """What to do next; a line to copy is never broken."""
     console.print("\nWhat next")

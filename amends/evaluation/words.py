@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 OVER = {
@@ -32,3 +32,10 @@ def forgetting_alone(metrics: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The row of the curve with the same causes gone and nothing learned; None where nothing was learned anyway."""
     same = (row for row in metrics["curve"] if row["by"] == "causes" and row["removed"] == metrics["removed"])
     return next(same, None) if metrics["learned"] else None
+
+
+def conflicting(total: int, scores: Sequence[float], members: Sequence[Mapping[str, Any]]) -> int:
+    """How many of train conflict with the failures: as many labels as members with a weight show to be wrong; where
+    they show none, all with a positive score."""
+    wrong = round(total * max((m.get("wrong", 0.0) for m in members if m["weight"]), default=0.0))
+    return wrong or sum(score > 0 for score in scores)

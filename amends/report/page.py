@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from amends.errors import RunMismatch, first_line, many
+from amends.evaluation.words import conflicting
 from amends.report import gallery, outcome, settings, tables
 from amends.report.markup import Html, count, join, section, tag
 from amends.report.matrix import matrices
@@ -111,12 +112,10 @@ def _repaired(run: View, room: gallery.Room) -> list[Html]:
 
 
 def _identified(run: View, room: gallery.Room) -> list[Html]:
-    harmful = sum(c["score"] > 0 for c in run.causes)
-    shown = f"{many(run.total, 'training example was', 'training examples were')} scored; "
-    conflicting = many(harmful, "of them conflicts", "of them conflict")
-    shown += f"{conflicting} with the failures" if run.total == len(run.causes) else (
-        "the strongest are shown" if harmful else "none of those shown conflicts with the failures"
-    )  # fmt: skip
+    scored = many(run.total, "training example was", "training examples were")
+    found = conflicting(run.total, [c["score"] for c in run.causes], run.members)
+    more = "at least " if found == len(run.causes) < run.total else ""  # the report holds the strongest alone
+    shown = f"{scored} scored; {more}{many(found, 'of them conflicts', 'of them conflict')} with the failures"
     words = tag("p", shown + ". Nothing has been treated or judged yet.", class_="reason")
     top = tag("div", outcome.glyph("identified"), tag("div", tag("h1", "Causes identified"), words), class_="verdict")
     sections = [
@@ -147,10 +146,10 @@ def _causes(run: View, room: gallery.Room) -> Html:
     if run.done and not run.metrics["removed"]:
         kept = "Nothing was removed: this is the ranking of all of train, for you to look at and decide. "
     words = (
-        "Training examples that conflict with the failures, most harmful first. The higher the score, the less likely "
-        "the example becomes once the model learns the failures; “suggested” is the label the model leans to then. An "
-        "example that conflicts with the failures need not have a wrong label: look at it. Below each example are the "
-        "failures it conflicts with most, with their label and what the model predicts"
+        "Training examples that conflict with the failures, most harmful first. “Suggested” is the label the model "
+        "leans to once it learns the failures. An example that conflicts with the failures need not have a wrong "
+        "label: look at it. Below each example are the failures it conflicts with most, with their label and what the "
+        "model predicts"
     )
     return join([tag("p", kept + words + (", before → after." if run.done else ".")), gallery.causes(run, room)])
 

@@ -21,7 +21,7 @@ def chosen(plan: Plan, rounds: Sequence[Round]) -> str:
 
 def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
     gone, scores = len(ended.removed), ended.search.influence.scores
-    harmful, n = int((scores > 0).sum()), len(scores)
+    harmful, shown, n = int((scores > 0).sum()), ended.search.influence.wrong, len(scores)
     if isinstance(plan.remove, np.ndarray):
         said = f"the {many(len(plan.remove), 'example')} picked by a person"
     elif plan.remove is not None:
@@ -33,7 +33,7 @@ def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
     else:
         return (
             f"the {many(gone, 'highest score')} of {n:,}: of {_numbers(tried)}, none was clearly worth more on the "
-            f"failures searched with and the right examples that guard{_more(gone, tried, harmful)}"
+            f"failures searched with and the right examples that guard{_more(gone, tried, shown or harmful)}"
         )
     return said if gone else f"nothing, though this was tried: {said}; see the verdict"
 
@@ -46,10 +46,9 @@ def _numbers(tried: Sequence[int]) -> str:
     return f"the {len(tried)} numbers tried ({', '.join(f'{k:,}' for k in tried)})"
 
 
-def _more(gone: int, tried: Sequence[int], harmful: int) -> str:
+def _more(gone: int, tried: Sequence[int], conflicting: int) -> str:
     """That there may be more to find, where the largest number was the best."""
-    if not tried or gone < max(tried) or harmful <= gone:
+    if not tried or gone < max(tried) or conflicting <= gone:
         return ""
-    return (
-        f"; it is the largest of them, and {many(harmful - gone, 'more conflicts', 'more conflict')} with the failures"
-    )
+    more = many(conflicting - gone, "more conflicts", "more conflict")
+    return f"; it is the largest of them, and {more} with the failures"
