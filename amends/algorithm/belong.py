@@ -80,8 +80,8 @@ def of_train(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
     if knows_more(y, said, anew):
         norm = "what its batch norm remembers, " if _remembering(train) else ""
         yield (
-            f"the model is right for {(said == y).mean():.1%} of train, and a last layer fitted anew to what it sees "
-            f"would be for {(anew == y).mean():.1%}: a model that was trained on this data knows more of it; model; "
+            f"the model is right on {(said == y).mean():.1%} of train, but a new last layer on the same features would "
+            f"be right on {(anew == y).mean():.1%}: the model does not seem to be trained on this data; model; "
             f"check its weights, {norm}how inputs are prepared (mean, std, size) and the order of classes"
         )
     elif unknown(y, outputs, LEARNED):
@@ -112,16 +112,17 @@ def _order(data: Factor, y: np.ndarray, said: np.ndarray, name: str) -> Iterator
     moved = [f"output {k} as {called[c]}" for k, c in enumerate(order) if k != c]
     more = f" and {len(moved) - NAMED} more" if len(moved) > NAMED else ""
     yield (
-        f"classes and outputs of the model seem to be in another order: the model is right for "
-        f"{(said == y).mean():.1%} of {name}, and with {', '.join(moved[:NAMED])}{more} for "
-        f"{(order[said] == y).mean():.1%}; classes; give them in the order of the outputs"
+        f"classes seem to be in another order than the outputs of the model: it is right on "
+        f"{(said == y).mean():.1%} of {name}, and would be right on {(order[said] == y).mean():.1%} with "
+        f"{', '.join(moved[:NAMED])}{more}; classes; list them in the order of the outputs"
     )
 
 
 def _guessing(y: np.ndarray, said: np.ndarray, name: str) -> str:
     blind = beyond_guessing(y, said)[2]
     return (
-        f"the model is right for {(said == y).mean():.1%} of {name}, and guessing would be for {blind:.1%}; {name}; "
+        f"the model knows next to nothing about {name}: it is right on {(said == y).mean():.1%}, and guessing would be "
+        f"right on {blind:.1%}; {name}; "
         "check that weights, inputs and labels belong together"
     )
 
@@ -134,13 +135,13 @@ def readings(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
         found = other_scale(given(train), outputs)
         if found is not None and found[0] > 1:
             yield (
-                f"the outputs are small: {found[0]:.3g} times as large they would explain train far better; are they "
-                "logits, or did training end early?"
+                f"the outputs are small: multiplied by {found[0]:.3g} they would fit the labels of train far better; "
+                "are they logits, or did training end early?"
             )
         elif found is not None:
             yield (
-                f"the outputs are large: {found[0]:.3g} times as large they would explain train far better; are inputs "
-                "prepared (mean, std, size) and labels given as in training?"
+                f"the outputs are large: multiplied by {found[0]:.3g} they would fit the labels of train far better; "
+                "are inputs prepared (mean, std, size) and labels given as in training?"
             )
     distance = _from_memory(train)
     if distance is not None and distance > REMEMBERED:

@@ -105,8 +105,7 @@ class Judgement:
         needed += [f"broken_costs={floor_to_two(cost):g}"] if cost < self.objective.broken_costs else []
         if not needed:  # nothing forbids it: it was not shown to be better
             return ""
-        allow = "allows it" if len(needed) == 1 else "allow it"
-        return f"removing {removed} would take {self._words(fixed, left)}; {' and '.join(needed)} {allow}"
+        return f"removing {removed} would take {self._words(fixed, left)}; set {' and '.join(needed)} to allow it"
 
     def _below_floor(self, left: float) -> bool:
         return self.limits.judge is not None and left < self.limits.judge - ROUNDING

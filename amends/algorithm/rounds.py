@@ -98,7 +98,7 @@ class Round:
         if self.verdict != NOT or not helped or p_value > JUDGING.chance:
             return here
         names, now = ", ".join(name for r in helped for name in r.search.part.names), float(now_right.mean())
-        reason = f"{now:.0%} of the failures are right since the repair of {names}, and no more was forgotten for them"
+        reason = f"{now:.0%} of the failures are right since the repair of {names}, so no more was removed for them"
         verdict = REPAIRED if now >= JUDGING.enough else PARTLY
         return replace(here, verdict=verdict, reason=reason, p_value=p_value)
 

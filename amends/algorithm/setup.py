@@ -142,12 +142,12 @@ def _shown(split: Split) -> Iterator[str]:
     judge = many(number, "failure judges", "failures judge")
     if 0 < number < PROVABLE:
         yield (
-            f"{judge}, and fewer than {PROVABLE} alone cannot show a repair; "
+            f"only {judge}, and fewer than {PROVABLE} cannot show a repair by themselves; "
             f"give {2 * JUDGING.telling} failures or more"
         )
     elif 0 < number < JUDGING.telling:
         yield (
-            f"{judge}: alone they show a repair only if it fixes {PROVABLE} of them beyond its controls; "
+            f"only {judge}: by themselves they show a repair only if it fixes {PROVABLE} more than its controls do; "
             f"give {2 * JUDGING.telling} failures or more"
         )
 

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from amends.algorithm.curve import CAUSES, ROUNDING, CurvePoint, Limits
+from amends.algorithm.curve import CAUSES, NOTHING, RANDOM, ROUNDING, CurvePoint, Limits
 from amends.algorithm.objective import Objective
+from amends.errors import many
 from amends.settings import JUDGING
 
 REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
 CANNOT_TELL, NO_HELP, BREAKS = (
     "cannot tell", "the examples found do not help", "something would be broken",
 )  # fmt: skip
+REMOVING = {NOTHING: "removing nothing", RANDOM: "removing as many at random"}  # the controls
 ON = ("judging", "remaining")  # the failures and the right examples that judge
 
 
@@ -75,9 +77,9 @@ def verdict_of(
     something to it. What is not shown is either unlikely, or nobody can tell with so few."""
     judged = _judged(metrics)
     if not tried:
-        return NOT, "nothing was found: no training example stands against these failures"
+        return NOT, "nothing was found: no training example conflicts with the failures"
     if chosen is None and safe:
-        return NOT, _unproven("whatever number of them is removed, nothing is gained over removing none", judged)
+        return NOT, _unproven("no number of them that was tried did better than removing none", judged)
     broken = _broken(metrics, limits, chosen)
     if broken is not None or chosen is None:
         return NOT, f"{BREAKS}: {broken}"
@@ -88,14 +90,13 @@ def verdict_of(
     if after <= before:
         return NOT, _unproven("removing them fixes nothing", judged)
     for pair in against:
-        removed = f"removed: {pair.control.by}"
         if pair.control.by == CAUSES:
             if pair.gain <= 0:
                 return NOT, "it gains nothing"
         elif pair.gain <= 0:
-            return NOT, _unproven(f"a control does as well ({removed})", judged)
+            return NOT, _unproven(as_well(pair.control.by), judged)
         elif pair.p_value > JUDGING.chance:
-            return NOT, _unproven(f"the gain over a control ({removed}) may be chance (p = {pair.p_value:.2f})", judged)
+            return NOT, _unproven(by_chance(pair.control.by, pair.p_value), judged)
     return _repaired(metrics, judged)
 
 
@@ -110,14 +111,24 @@ def judged_on(metrics: Mapping[str, Any]) -> str:
     return "holdout" if metrics["holdout"]["n"] else "query"
 
 
+def as_well(control: str) -> str:
+    """That a control, removing `nothing` or as many at `random`, is worth as much."""
+    return f"{REMOVING.get(control, control)} does as well"
+
+
+def by_chance(control: str, p_value: float) -> str:
+    """That luck alone might gain as much over it."""
+    return f"the gain over {REMOVING.get(control, control)} may be chance (p = {p_value:.2f})"
+
+
 def _unproven(what: str, judged: Mapping[str, Any]) -> str:
     """That a repair could not be shown, and whether so many failures could have shown it."""
     n, copies = judged["witnesses"], judged["n"] - judged["witnesses"]
     if n >= JUDGING.telling:
         return f"{NO_HELP}: {what}"
     few = "1 failure that judges is" if n == 1 else f"{n} failures that judge are"
-    beside = f" (beside {copies} copies of them)" if copies else ""
-    return f"{CANNOT_TELL}: {what}, but {few} too few{beside}; give {2 * JUDGING.telling} or more"
+    few += f" too few ({many(copies, 'more is a copy of them', 'more are copies of them')})" if copies else " too few"
+    return f"{CANNOT_TELL}: {what}, but {few}; give {2 * JUDGING.telling} or more"
 
 
 def _broken(metrics: Mapping[str, Any], limits: Limits, chosen: CurvePoint | None) -> str | None:

@@ -40,7 +40,7 @@ def identify(
     verbose: bool,
     **options,
 ) -> None:
-    """Score every training example by how much it stands against the failures, and write a run folder.
+    """Score every training example by how much it conflicts with the failures, and write a run folder.
 
     CONFIG is an amends.toml. The failures that will judge a repair are not read. Look through
     causes.csv or report.html, write remove or keep into the column decision, and go on with

@@ -15,7 +15,7 @@ from torch import Tensor
 from amends.committee.trying import Trial
 from amends.errors import RunMismatch
 
-ALIKE = "run all of them on machines of one kind, with as many threads"
+ALIKE = "run all shards and the merge on machines of one kind, with the same number of threads"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Rows:
 
     def check(self, trials: Mapping[str, Trial]) -> None:
         if self.mark != mark(trials):
-            raise RunMismatch(f"trials of the members ended otherwise here than where shards were scored; {ALIKE}")
+            raise RunMismatch(f"the search ended otherwise here than on the machines that scored the shards; {ALIKE}")
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file."""
@@ -44,7 +44,7 @@ class Rows:
         """Of all of D, from what `arrays` made of its parts, in their order."""
         for part in parts:
             if str(part["mark"]) != str(parts[0]["mark"]):
-                raise RunMismatch(f"trials of the members ended otherwise in one shard than in another; {ALIKE}")
+                raise RunMismatch(f"the search ended otherwise in one shard than in another; {ALIKE}")
 
         def whole(name: str) -> Tensor:
             return torch.as_tensor(np.concatenate([part[name] for part in parts])).to(device)

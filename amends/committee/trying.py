@@ -112,12 +112,13 @@ def learned(member: LearnedLoss, given: Evidence) -> Trial:
     """One that learns all labels known to be right is judged by them, since it knows them as it knows D's."""
     if isinstance(given.train.data.network.likelihood, Weighted):
         raise BadInput(
-            "labels have weights, so known ones do not say how high right ones score; learned loss; pass none"
+            "examples have weights, so failures and right examples do not show how high a right label scores; "
+            "learned loss; pass no weights to use it"
         )
     if given.labels is None:
-        raise BadInput("right examples do not say how high right labels score; learned loss; pass more of them")
+        raise BadInput("too few right examples show how high a right label scores; learned loss; pass more of them")
     if not all(alike(given.train.data, known.data) for known in (given.failures, given.judges)):
-        raise BadInput("targets of train are of another kind; learned loss; give those of all sets in one form")
+        raise BadInput("train and other sets have targets of different kinds; learned loss; give all sets the same")
     failures, judges = given.failures.data, given.judges.data
     after = member.after(given.train.data, failures, judges, given.judges.log_p)
     scores, of_failures, of_right = (member.score(after, data) for data in (given.sample.data, failures, judges))

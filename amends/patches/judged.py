@@ -11,7 +11,7 @@ import numpy as np
 from amends.algorithm.curve import ROUNDING, share
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
-from amends.algorithm.verdict import NOT, ON, PARTLY, REPAIRED
+from amends.algorithm.verdict import NOT, ON, PARTLY, REPAIRED, as_well
 from amends.evaluation.statistics import BeforeAfter
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
@@ -75,7 +75,7 @@ class Judge:
         for name, row in self.metrics.get("controls", {}).items():
             on = row.get(self.sets.judged_on)
             if on is not None and worth["after"] <= objective.worth(on, None if rest is None else row.get("remaining")):
-                return NOT, f"a control does as well (removed: {name})"
+                return NOT, as_well(name)
         if p_value is not None and p_value > JUDGING.chance:
             return NOT, f"the gain over a control may be chance (p = {p_value:.2f})"
         if len(self.metrics.get("rounds", ())) > 1:  # of several groups: as they were judged one after the other

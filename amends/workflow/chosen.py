@@ -32,7 +32,7 @@ def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
         return f"nothing, of {_numbers(tried)}: see the verdict" if tried else "nothing: see the verdict"
     else:
         return (
-            f"the {many(gone, 'highest score')} of {n:,}: of {_numbers(tried)}, none was clearly worth more on the "
+            f"the {many(gone, 'highest score')} of {n:,}: of {_numbers(tried)}, none was clearly better on the "
             f"failures searched with and the right examples that guard{_more(gone, tried, shown or harmful)}"
         )
     return said if gone else f"nothing, though this was tried: {said}; see the verdict"

@@ -36,7 +36,7 @@ def test_what_fixes_clearly_more_is_offered_with_the_cost_that_allows_it():
     said = offer(point(0, 0.1, 1.0, NOTHING), point(10, 0.4, 0.99), point(30, 0.6, 0.7))
     assert said == (
         "removing 30 would take accuracy on the holdout failures to 0.600 and on what worked to 0.700; "
-        "broken_costs=0.68 allows it"
+        "set broken_costs=0.68 to allow it"
     )
     worth = Objective(0.5, 0.68)
     assert worth.worth(0.6, 0.7) > worth.worth(0.4, 0.99)
@@ -58,13 +58,13 @@ def test_what_today_s_costs_allow_is_no_offer():
 
 
 def test_a_floor_that_forbids_it_is_named():
-    assert offer(point(30, 0.8, 0.931), limits=Limits(0.95, 0.95)).endswith("floor=0.07 allows it")
+    assert offer(point(30, 0.8, 0.931), limits=Limits(0.95, 0.95)).endswith("set floor=0.07 to allow it")
 
 
 def test_all_that_forbids_it_is_named():
     """The floor, and that it is worth .650 where what is handed back is worth .695."""
     said = offer(point(30, 0.6, 0.7), limits=Limits(0.95, 0.95))
-    assert said.endswith("floor=0.3 and broken_costs=0.68 allow it")
+    assert said.endswith("set floor=0.3 and broken_costs=0.68 to allow it")
 
 
 def test_exactly_at_the_floor_nothing_forbids_it():

@@ -51,7 +51,7 @@ from tests.faults.kinds import (
 )
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-GUESSING, ANEW, ORDER = "and guessing would be for", "a last layer fitted anew", "seem to be in another order"
+GUESSING, ANEW, ORDER = "and guessing would be", "but a new last layer", "seem to be in another order"
 LARGE, SMALL, APART = "the outputs are large", "the outputs are small", "differ far in mean or spread"
 TAKES, NORM = "the model cannot take the inputs", "the first batch norm met inputs of another mean or spread"
 SWAPPED = "or the two are swapped"

@@ -125,14 +125,16 @@ def test_an_evaluation_set_prepared_in_another_way_stops_both(project, capsys):
     for command in (("check",), ("identify", "-o", "found", "-q"), ("repair", "-o", "run", "-q")):
         assert projects.amends(*command) == 2
         said = capsys.readouterr().err
-        assert "of evaluation, and guessing would be for" in said
+        assert "next to nothing about evaluation" in said
         assert said.strip().endswith("--anyway on the command line")
     assert not Path("run").exists()
     assert projects.amends("check", "--anyway") == 0
-    assert "and guessing would be for" in capsys.readouterr().out
+    assert "and guessing would be" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize(("number", "said"), [(7, "alone cannot show"), (20, "only if it fixes 5 of them beyond")])
+@pytest.mark.parametrize(
+    ("number", "said"), [(7, "cannot show a repair by themselves"), (20, "5 more than its controls")]
+)
 def test_check_says_what_so_few_failures_can_show(project, capsys, number, said):
     text = Path("amends.toml").read_text()
     Path("amends.toml").write_text(f"{text}learn = true\n\n[failures]\nindices = {list(range(number))}\n")

@@ -189,10 +189,7 @@ def test_where_the_verdict_would_not_stand_it_is_exact(result):
     control = {"removed": 0, "holdout": 1.0, "remaining": 1.0}
     patch = of(result, metrics={**result.metrics, "controls": {"nothing": control}}).patch()
     assert patch.exact
-    assert (
-        patch.about["exact"]
-        == "in a smaller form it would be not repaired, since a control does as well (removed: nothing)"
-    )
+    assert patch.about["exact"] == "in a smaller form it would be not repaired, since removing nothing does as well"
     floor = of(result, floor=-0.5).patch()
     assert floor.exact
     assert "accuracy on remaining would be" in floor.about["exact"]

@@ -14,7 +14,7 @@ def test_a_curve_says_what_it_tried_and_what_decided(result):
     assert result.metrics["removed"] in tried
     assert said.startswith(f"the {result.metrics['removed']} highest scores of 300: of the {len(tried)} numbers tried")
     assert re.search(r"\(([\d, ]+)\)", said)[1] == ", ".join(map(str, tried))
-    assert "clearly worth more on the failures searched with and the right examples that guard" in said
+    assert "clearly better on the failures searched with and the right examples that guard" in said
 
 
 def test_what_was_asked_for_or_picked_is_said_so(planted, result):
