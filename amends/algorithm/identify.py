@@ -24,6 +24,7 @@ from amends.errors import BadInput, NonFinite, many
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, flatten, plus
 from amends.evidence.prepare import entry, needed, prepare, whole
+from amends.evidence.targets import together
 from amends.methods import BY_NAME, Default, Method, Scorer
 from amends.methods import scores as scores_from_elsewhere
 from amends.methods.ratio import first_order, in_one_reading
@@ -179,6 +180,9 @@ def identify(
     """
     given = prepare(model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining)
     train, failed, right = given["train"], given["failures"], given.get("remaining")
+    if method is None or isinstance(method, Default):
+        for known in (failed, right):
+            together(train, known)
     with Progress.shown(progress) as shown:
         for said in train.network.told:
             shown.note(said)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
 from amends.algorithm.choose import Choice
-from amends.algorithm.curve import CAUSES, NOTHING, ROUNDING, CurvePoint, Fit, Limits, Rule
+from amends.algorithm.curve import CAUSES, NOTHING, RANDOM, ROUNDING, CurvePoint, Fit, Limits, Rule
 from amends.algorithm.objective import Objective
 from amends.algorithm.sets import Outcome, Sets
 from amends.algorithm.verdict import NOT, Against, verdict_of
@@ -94,18 +94,25 @@ class Judgement:
         before, works = rest.summary["before"], rest.summary["after"]
         keeping = Rule(self.objective, replace(self.limits, guard=None))  # a floor can be given up
         sizes = [p for p in self.points if p.by == CAUSES and keeping.safe(p)]
-        tried = [(getattr(p, on) or 0.0, p.remaining or 0.0, p.removed) for p in sizes]
+        tried = [(getattr(p, on) or 0.0, p.remaining or 0.0, p) for p in sizes]
         more = [one for one in tried if one[0] > now + JUDGING.clearly * error and one[1] < works]
         if not more:
             return ""
-        fixed, left, removed = max(more)
+        fixed, left, size = max(more, key=lambda one: one[:2])
         share = self.objective.failures
         cost = share * (fixed - now) / ((1 - share) * (works - left))  # at which both are worth the same
         needed = [f"floor={ceil(100 * (before - left - ROUNDING)) / 100:g}"] if self._below_floor(left) else []
         needed += [f"broken_costs={floor_to_two(cost):g}"] if cost < self.objective.broken_costs else []
-        if not needed:  # nothing forbids it: it was not shown to be better
+        allowed = replace(self.objective, broken_costs=min(floor_to_two(cost), self.objective.broken_costs))
+        if not needed or not self._beats_controls(size, allowed):  # what is offered must pass the test of the verdict
             return ""
-        return f"removing {removed} would take {self._words(fixed, left)}; set {' and '.join(needed)} to allow it"
+        return f"removing {size.removed} would take {self._words(fixed, left)}; set {' and '.join(needed)} to allow it"
+
+    def _beats_controls(self, size: CurvePoint, objective: Objective) -> bool:
+        """Whether it gains more than each control beyond chance, where controls were judged."""
+        controls = [p for p in self.points if p.by in (NOTHING, RANDOM) and p.fits[0].outcome is not None]
+        against = [Against(size, control, objective) for control in controls]
+        return all(one.gain > 0 and one.p_value <= JUDGING.chance for one in against)
 
     def _below_floor(self, left: float) -> bool:
         return self.limits.judge is not None and left < self.limits.judge - ROUNDING

@@ -20,7 +20,7 @@ from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, large
 from amends.evidence.prepare import whole
-from amends.evidence.targets import alike
+from amends.evidence.targets import alike, together
 from amends.methods import Default
 from amends.progress import Progress
 
@@ -54,6 +54,9 @@ class Problem:
             raise BadInput(
                 "labels of train and of the failures are of two kinds; learn is True; pass one kind, or learn=False"
             )
+        if learning is not False or isinstance(identify_with, Default):
+            for name in ("failures", "remaining"):
+                together(train, given.get(name))
         by = treat_with if isinstance(treat_with, Default) else ours
         settings = by.settings_for(large(train.network.params))
         labels = new_labels(asked.remove, train)

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from amends.data.ahead import ahead
 from amends.data.given import records
-from amends.data.inputs import Inputs, at_rows, each, in_a_row, joined, leaves, there
+from amends.data.inputs import Inputs, at_rows, each, in_a_column, in_a_row, joined, leaves, there
 from amends.data.sending import sent
 from amends.data.stored import is_stored, one_after_the_other
 from amends.data.views import Training
 from amends.errors import BadInput
 
 AT_ONCE = 65536  # rows that are checked at once
+NO_TARGET = -100  # in targets of a text: no token is asked for here
 
 __all__ = ["Examples", "Inputs", "each", "examples", "leaves"]
 
@@ -109,7 +110,9 @@ class Examples:
                 f"the labels of {self.name} and {other.name} are of two kinds; "
                 "pass both as class indices, or both as probabilities"
             )
-        y, ids = torch.cat([self.y, other.y.to(self.y.device)]), np.concatenate([self.ids, other.ids])
+        filler = None if self.y.is_floating_point() else NO_TARGET
+        y = in_a_column([self.y, other.y.to(self.y.device)], filler)
+        ids = np.concatenate([self.ids, other.ids])
         name = self.name if self.name == other.name else f"{self.name} + {other.name}"
         if self.x is other.x and self.training is other.training:
             return replace(self, rows=torch.cat([self.rows, other.rows]), y=y, ids=ids, name=name)

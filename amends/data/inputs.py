@@ -50,14 +50,53 @@ def at_rows(x: Inputs, rows: Tensor, *, copied: bool = True) -> Inputs:
     return each(x, lambda t: t.index_select(0, there(rows, t.device)) if isinstance(t, Tensor) else t[rows])
 
 
+def form(x: Inputs) -> str:
+    """What it is made of, in words."""
+    if isinstance(x, dict):
+        return f"inputs named {', '.join(x)}"
+    return f"a tuple of {len(x)} inputs" if isinstance(x, tuple) else "one input"
+
+
+def in_the_form_of(first: Inputs, x: Inputs) -> Inputs | None:
+    """An input with its parts named and ordered as in the first; None where they are of two forms. A single part needs
+    no name."""
+    names, own = (list(form) if isinstance(form, dict) else len(leaves(form)) for form in (first, x))
+    if names == own:
+        return x
+    if isinstance(first, dict) and isinstance(x, dict):
+        return {k: x[k] for k in first} if first.keys() == x.keys() else None
+    if len(leaves(first)) > 1 or len(leaves(x)) > 1:
+        return None
+    return dict(zip(first, leaves(x), strict=True)) if isinstance(first, dict) else leaves(x)[0]
+
+
+MASK = "attention_mask"  # says which places of a text are none, so that texts of two lengths can be joined
+
+
 def joined(parts: Sequence[Inputs]) -> Inputs:
-    """Several inputs of one kind, one after the other."""
+    """Several inputs of one form, one after the other. Texts with a mask are made as long as the longest."""
     first = parts[0]
     if isinstance(first, dict):
-        return {k: torch.cat([p[k] for p in parts if isinstance(p, dict)]) for k in first}
+        columns = {k: [p[k] for p in parts if isinstance(p, dict)] for k in first}
+        masked = MASK in first and not any(t.is_floating_point() for t in leaves(first))
+        return {k: in_a_column(own, filler=0 if masked else None) for k, own in columns.items()}
     if isinstance(first, tuple):
-        return tuple(torch.cat([leaves(p)[j] for p in parts]) for j in range(len(first)))
-    return torch.cat([leaves(p)[0] for p in parts])
+        return tuple(in_a_column([leaves(p)[j] for p in parts]) for j in range(len(first)))
+    return in_a_column([leaves(p)[0] for p in parts])
+
+
+def in_a_column(parts: Sequence[Tensor], filler: int | None = None) -> Tensor:
+    """One after the other; rows of two lengths are made equal with a filler, where there is one."""
+    shapes = {tuple(t.shape[1:]) for t in parts}
+    if len(shapes) > 1 and (filler is None or any(len(shape) != 1 for shape in shapes)):
+        told = " and ".join(str(list(shape)) for shape in sorted(shapes))
+        raise BadInput(
+            f"examples of two sets have shapes {told} and cannot be learned together; pad or resize them alike"
+        )
+    longest = max((t.shape[-1] for t in parts), default=0)
+    if len(shapes) > 1:
+        parts = [torch.nn.functional.pad(t, (0, longest - t.shape[-1]), value=filler) for t in parts]
+    return torch.cat(list(parts))
 
 
 def stacked(items: Sequence[Any], name: str) -> Inputs:

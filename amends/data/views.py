@@ -102,7 +102,7 @@ class Training:
         try:
             back = torch.as_tensor(np.argsort(np.concatenate(order)), device=device)
             return each(joined(parts), lambda t: t[back])
-        except (RuntimeError, KeyError, IndexError) as e:
+        except (BadInput, RuntimeError, KeyError, IndexError) as e:
             raise BadInput(
                 f"the inputs of the training view of {name} do not fit the others ({first_line(e)}); "
                 "return the same shapes from both views"

@@ -131,6 +131,8 @@ class Network:
             to = "" if device is None else f" to device {device}"
             raise BadInput(f"the model cannot be copied{to} ({first_line(e)}); check the model and the device") from e
         half, apart = any(p.dtype in HALF for p in trainable.values()), bool(sharded(model))
+        if not apart:
+            _without_checkpoints(module)
         if half and apart:
             raise BadInput("the adapter is in half precision above sharded layers; model; give it in float32")
         module = module.float() if half else module
@@ -250,6 +252,17 @@ class Network:
         for p in model.parameters():
             p.grad = None
         return model if self.opened is None else self.opened.back(model)
+
+
+def _without_checkpoints(module: nn.Module) -> None:
+    """Gradient checkpointing, as a Trainer leaves it, cannot be differentiated by torch.func; nor can its hook on the
+    first layer. A copy does without both."""
+    if callable(off := getattr(module, "gradient_checkpointing_disable", None)):
+        off()
+    for part in module.modules():
+        hooks = part._forward_hooks
+        for key in [k for k, hook in hooks.items() if getattr(hook, "__name__", "") == "make_inputs_require_grads"]:
+            del hooks[key]
 
 
 class Averaged(nn.Module):

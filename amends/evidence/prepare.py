@@ -15,6 +15,7 @@ from torch import Tensor
 
 from amends.data.examples import Examples, examples, leaves
 from amends.data.hashes import labels_hash, weights_hash
+from amends.data.inputs import form, in_the_form_of
 from amends.distributed.group import alike, world
 from amends.errors import BadInput, OutOfMemory, first_line
 from amends.evidence.factor import Factor
@@ -52,6 +53,7 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
     given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}
     given = {name: _same_classes(data, next(iter(given.values()))) for name, data in given.items()}
     first = next(iter(given.values()))
+    given = {name: _same_form(data, first) for name, data in given.items()}
     for data in given.values():
         _same_columns(data, first)
         network.check(data)
@@ -94,6 +96,14 @@ def needed(failures: Any) -> Any:
     return failures
 
 
+def _same_form(data: Examples, first: Examples) -> Examples:
+    """The set with its inputs named and ordered as in the first: sets are joined part by part."""
+    x = in_the_form_of(first.x, data.x)
+    if x is None:
+        raise BadInput(f"{data.name} has {form(data.x)}, but {first.name} has {form(first.x)}; give both in one form")
+    return data if x is data.x else replace(data, x=x)
+
+
 def _same_columns(data: Examples, first: Examples) -> None:
     """BadInput unless both tables have the same columns: the model tells them by their place alone."""
     if _rows(data) and _rows(first) and data.features != first.features:
@@ -133,8 +143,15 @@ def _look_at_outputs(network: Network, data: Examples) -> None:
     """BadInput where the outputs are random, or tell nothing of how weights move them, or where a loss was given for a
     log-likelihood; a warning where they look like probabilities."""
     (x, y), (few, _) = (data.fetch(0, min(number, len(data))) for number in (8, 2))
+    times = {name: b._version for name, b in network.module.named_buffers()}
     with torch.no_grad():
         out, known = (network.outputs(network.params, part).float() for part in (x, few))
+    written = [name for name, b in network.module.named_buffers() if b._version != times.get(name, b._version)]
+    if written:
+        raise BadInput(
+            f"the model writes into its buffer {written[0]} in forward, also in eval mode; model; return it instead, "
+            "or set self.NAME = ... in place of self.NAME += ..."
+        )
     with torch.enable_grad():
         again = network.outputs({k: p.detach().requires_grad_() for k, p in network.params.items()}, few)
     if not again.requires_grad:

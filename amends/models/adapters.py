@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from amends.errors import BadInput, first_line, kind_of
+from amends.models.huggingface import write_pretrained
 from amends.models.loaded import Loaded
 
 
@@ -54,8 +55,7 @@ def with_adapter(base: Loaded, where: Path) -> Loaded:
         ) from e
 
     def write(repaired: nn.Module, folder: Path) -> None:
-        repaired.save_pretrained(str(folder), save_embedding_layers=False)  # type: ignore[operator]
-        (folder / "README.md").unlink(missing_ok=True)  # peft's blank card
+        write_pretrained(repaired, folder)
 
     files = tuple(p for p in sorted(where.iterdir()) if p.is_file() and not p.name.startswith("."))
     return replace(base, model=model.eval(), write=write, files=(*base.files, *files))

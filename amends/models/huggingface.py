@@ -18,7 +18,7 @@ from amends.data.examples import Inputs
 from amends.errors import BadInput, first_line, kind_of, nearest
 from amends.likelihoods import Bernoulli, Gaussian, Tokens
 from amends.models.chat import chat
-from amends.models.loaded import Loaded
+from amends.models.loaded import Loaded, write_weights
 
 TASKS = {
     "text-classification": ("AutoModelForSequenceClassification", ("ForSequenceClassification",)),
@@ -51,8 +51,7 @@ def load_huggingface(where: Path, task: str | None, options: Mapping[str, Any], 
     kept = [p for p in sorted(where.iterdir()) if p.is_file() and not p.name.startswith(".")]
 
     def write(repaired: nn.Module, folder: Path) -> None:
-        with quiet():
-            repaired.save_pretrained(folder)  # type: ignore[operator]
+        write_pretrained(repaired, folder)
         _copy_rest(kept, folder)
 
     names = getattr(model.config, "id2label", None) or {}
@@ -248,3 +247,19 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
+
+
+def write_pretrained(model: Any, folder: Path) -> None:
+    """Writes what Hugging Face reads: a model with its config, of an adapter the adapter alone."""
+    if hasattr(model, "peft_config"):
+        model.save_pretrained(str(folder), save_embedding_layers=False)
+        (folder / "README.md").unlink(missing_ok=True)  # peft's blank card
+        return
+    with quiet():
+        model.save_pretrained(folder)
+
+
+def write_model(model: nn.Module, folder: Path) -> None:
+    """In the form that the library it comes from reads."""
+    ours = hasattr(model, "save_pretrained") and (hasattr(model, "peft_config") or hasattr(model, "config"))
+    (write_pretrained if ours else write_weights)(model, folder)

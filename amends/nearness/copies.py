@@ -49,7 +49,8 @@ def witnesses(data: Factor, beside: Factor, apart: float = APART) -> np.ndarray:
     first = np.arange(len(data))
     if len(data) < 2:
         return first
-    ground = _ground(beside[some(np.arange(len(beside)), LOOKED_AT, 0)]) if _compared(data) else None
+    measured = _compared(data) and _compared(beside) and data.examples.x.shape[1:] == beside.examples.x.shape[1:]
+    ground = _ground(beside[some(np.arange(len(beside)), LOOKED_AT, 0)]) if measured else None
     targets = data.examples.y.reshape(len(data), -1).cpu()
     _, kind = np.unique((targets.float() if targets.dtype == torch.bfloat16 else targets).numpy(), axis=0,
                         return_inverse=True)  # fmt: skip

@@ -24,7 +24,7 @@ from amends.data.hashes import columns_hash, labels_hash, set_hash, weights_hash
 from amends.evaluation.predictions import labels
 from amends.evidence.factor import Factor
 from amends.models import Loaded
-from amends.models.loaded import write_weights
+from amends.models.huggingface import write_model
 from amends.models.sources import code_hash
 from amends.nearness.copies import duplicates
 from amends.report.card import card
@@ -123,7 +123,7 @@ def write_repair(
     seen = looks_of(first.influence, shown, failed, remaining, metrics=metrics, after=result.after)
     _json(seen | {"copies": _copies(first, frame)}, folder / "looks.json")
     (folder / "repaired").mkdir()
-    write = write_weights if origin.loaded is None else origin.loaded.write
+    write = write_model if origin.loaded is None else origin.loaded.write
     write(result.model, folder / "repaired")
     text = card(metrics, version=__version__, rule=origin.rule)
     (folder / "repaired" / "README.md").write_text(text, encoding="utf-8")

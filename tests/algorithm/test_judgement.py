@@ -126,3 +126,18 @@ def test_training_on_is_no_offer_where_a_set_to_keep_would_suffer():
 def test_a_cost_is_shown_in_two_digits_and_never_above(cost, shown):
     assert floor_to_two(cost) == pytest.approx(shown)
     assert floor_to_two(cost) <= cost
+
+
+def judged_point(removed, fixed, works, by=CAUSES):
+    """With which of a hundred failures and of a hundred right examples are right."""
+    outcome = SimpleNamespace(judging=pair(0, fixed), remaining=pair(100, works))
+    return CurvePoint(by, removed, (Fit({}, 0.0, None, (), fixed / 100, works / 100, outcome),))
+
+
+def test_what_is_offered_must_do_better_than_the_controls_at_that_cost():
+    """At .68 thirty fixed more are worth 20 broken more; three more than the control are not, and may be luck."""
+    size = judged_point(30, 60, 70)
+    assert offer(judged_point(0, 10, 99, NOTHING), size) != ""
+    assert offer(judged_point(0, 60, 99, NOTHING), size) == ""
+    assert offer(judged_point(0, 38, 72, NOTHING), size) != ""
+    assert offer(judged_point(0, 57, 72, NOTHING), size) == ""

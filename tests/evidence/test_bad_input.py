@@ -220,3 +220,19 @@ def test_debug_shows_the_traceback(command, capsys):
     assert "Traceback" not in capsys.readouterr().err
     assert run(["demo", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_model_that_writes_into_a_buffer_is_refused_by_the_name_of_the_buffer():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(2, 2)
+            self.register_buffer("times", torch.zeros(()))
+
+        def forward(self, x):
+            self.times += 1
+            return self.net(x)
+
+    data = torch.randn(6, 2), torch.tensor([0, 1] * 3)
+    with pytest.raises(BadInput, match="the model writes into its buffer times in forward"):
+        amends.identify(Counts(), data, data, method=amends.methods.grad_dot())
