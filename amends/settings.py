@@ -142,6 +142,7 @@ class Learning:
     failure: float = 2.0  # what a failure counts when learned; an example of D, whose label nobody checked, counts 1
     right: float = 4.0  # what a right example counts
     most: float = 2.0  # right examples learned with the failures at most, as a multiple of D
+    least: int = 20  # and at least: failures alone pull a model towards their own classes, and nobody would see it
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,8 @@ class Problem:
             asked.least, settings, budget, isinstance(treat_with, Default),
         )  # fmt: skip
         setup = setup_of(given, split, learning, asked.whole).check(asked.anyway)
+        if learning is None and len(split.guard) < settings.learning.least:
+            plan = replace(plan, learning=False)
         return cls(given, split, tuple(parts), plan, setup, asked.allowed)
 
     @property

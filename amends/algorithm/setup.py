@@ -27,7 +27,7 @@ from amends.evaluation.agreement import ERRORS
 from amends.evaluation.predictions import class_targets
 from amends.evidence.factor import Factor
 from amends.nearness.copies import shared
-from amends.settings import JUDGING
+from amends.settings import DEFAULT, JUDGING
 
 ANYWAY = "or go on with anyway=True, --anyway on the command line"
 PROVABLE = ceil(log2(1 / JUDGING.chance))  # failures fixed beyond a control, none lost, that luck alone does not fix
@@ -155,7 +155,13 @@ def _shown(split: Split) -> Iterator[str]:
 def _to_be_learned(split: Split, learning: bool | None) -> Iterator[str]:
     if learning is False:
         return
-    q, g = len(split.query), len(split.guard)
+    q, g, least = len(split.query), len(split.guard), DEFAULT.learning.least
+    if learning is None and g < least:
+        yield (
+            f"failures are not learned from: at least {least} right examples must be learned with them, and "
+            f"{many(g, 'guards', 'guard')} the repair; give {2 * least} or more as remaining, or learn=True"
+        )
+        return
     beside = f" and {many(g, 'right example')}" if g else ""
     yield (
         f"{many(q, 'failure')}{beside} {'will' if learning else 'may'} be learned from: do not test the repaired "

@@ -151,11 +151,10 @@ def _repaired(metrics: Mapping[str, Any], judged: Mapping[str, Any]) -> tuple[st
     few = "" if judged["witnesses"] >= JUDGING.telling else f", though {judged['witnesses']} are too few to be sure"
     works = "what worked was not looked at, since no remaining was given"
     if rest is not None and rest["n"]:
-        works = (
-            "all of what worked still works"
-            if rest["after"] == 1.0
-            else f"{rest['after']:.1%} of what worked still works"
-        )
+        works = "all" if rest["after"] == 1.0 else f"{rest['after']:.1%}"
+        works += " of what worked still works"
+        if metrics["witnesses"].get("remaining", rest["n"]) < JUDGING.telling:
+            works += f" ({many(rest['n'], 'right example')}, too few to be sure)"
     if judged["after"] >= JUDGING.enough:
         return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and {works}{few}"
     below = min(round(100 * judged["after"]), round(100 * JUDGING.enough) - 1)  # never as much as it is short of

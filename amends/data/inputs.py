@@ -57,17 +57,27 @@ def form(x: Inputs) -> str:
     return f"a tuple of {len(x)} inputs" if isinstance(x, tuple) else "one input"
 
 
-def in_the_form_of(first: Inputs, x: Inputs) -> Inputs | None:
-    """An input with its parts named and ordered as in the first; None where they are of two forms. A single part needs
-    no name."""
-    names, own = (list(form) if isinstance(form, dict) else len(leaves(form)) for form in (first, x))
-    if names == own:
+def _parts(x: Inputs) -> list[str] | int:
+    """Their names, or how many there are."""
+    return list(x) if isinstance(x, dict) else len(leaves(x))
+
+
+def in_the_form_of(first: Inputs, x: Inputs, takes: Sequence[str]) -> Inputs | None:
+    """An input with its parts named and ordered as in the first; None where the two have other parts. Those of a tuple
+    are what a model `takes`, in that order; a single part needs no name."""
+    if _parts(first) == _parts(x):
         return x
-    if isinstance(first, dict) and isinstance(x, dict):
-        return {k: x[k] for k in first} if first.keys() == x.keys() else None
-    if len(leaves(first)) > 1 or len(leaves(x)) > 1:
+    names, own = (list(form) if isinstance(form, dict) else list(takes[: len(leaves(form))]) for form in (first, x))
+    parts = dict(zip(own, leaves(x), strict=False))
+    if len(leaves(first)) == len(leaves(x)) == 1:
+        ordered = leaves(x)
+    elif len(parts) < len(leaves(x)) or sorted(names) != sorted(own):
         return None
-    return dict(zip(first, leaves(x), strict=True)) if isinstance(first, dict) else leaves(x)[0]
+    else:
+        ordered = [parts[name] for name in names]
+    if isinstance(first, dict):
+        return dict(zip(first, ordered, strict=True))
+    return tuple(ordered) if isinstance(first, tuple) else ordered[0]
 
 
 MASK = "attention_mask"  # says which places of a text are none, so that texts of two lengths can be joined

@@ -49,11 +49,11 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
         if sets.get(name, ...) is None:
             raise BadInput(f"{name} is None; pass labelled examples")
     innermost = network.module if network.opened is None else network.opened.innermost
-    accepts = set(inspect.signature(innermost.forward).parameters)
-    given = {name: examples(data, name, accepts=accepts) for name, data in sets.items() if data is not None}
+    takes = list(inspect.signature(innermost.forward).parameters)
+    given = {name: examples(data, name, accepts=set(takes)) for name, data in sets.items() if data is not None}
     given = {name: _same_classes(data, next(iter(given.values()))) for name, data in given.items()}
     first = next(iter(given.values()))
-    given = {name: _same_form(data, first) for name, data in given.items()}
+    given = {name: _same_form(data, first, takes) for name, data in given.items()}
     for data in given.values():
         _same_columns(data, first)
         network.check(data)
@@ -96,9 +96,9 @@ def needed(failures: Any) -> Any:
     return failures
 
 
-def _same_form(data: Examples, first: Examples) -> Examples:
+def _same_form(data: Examples, first: Examples, takes: list[str]) -> Examples:
     """The set with its inputs named and ordered as in the first: sets are joined part by part."""
-    x = in_the_form_of(first.x, data.x)
+    x = in_the_form_of(first.x, data.x, takes)
     if x is None:
         raise BadInput(f"{data.name} has {form(data.x)}, but {first.name} has {form(first.x)}; give both in one form")
     return data if x is data.x else replace(data, x=x)

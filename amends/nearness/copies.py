@@ -32,7 +32,7 @@ def duplicates(data: Factor, order: np.ndarray, apart: float = APART) -> list[li
     same group.
     """
     part = data[order]
-    ground = (_mean(data), None) if len(part) > 1 and _compared(data) else None
+    ground = (_mean(data), None) if len(part) > 1 and _numbers(data) is not None else None
     groups: dict[int, list[int]] = {}
     for position, group in zip(order, _looked(part, ground, apart).first(), strict=True):
         groups.setdefault(int(group), []).append(int(position))
@@ -49,7 +49,7 @@ def witnesses(data: Factor, beside: Factor, apart: float = APART) -> np.ndarray:
     first = np.arange(len(data))
     if len(data) < 2:
         return first
-    measured = _compared(data) and _compared(beside) and data.examples.x.shape[1:] == beside.examples.x.shape[1:]
+    measured = _numbers(data) is not None and _numbers(data) == _numbers(beside)
     ground = _ground(beside[some(np.arange(len(beside)), LOOKED_AT, 0)]) if measured else None
     targets = data.examples.y.reshape(len(data), -1).cpu()
     _, kind = np.unique((targets.float() if targets.dtype == torch.bfloat16 else targets).numpy(), axis=0,
@@ -109,10 +109,12 @@ def _looked(part: Factor, ground: tuple[Tensor, Tensor | None] | None, apart: fl
     return _linked(equal, away if ground[1] is None else away / ground[1], apart)
 
 
-def _compared(data: Factor) -> bool:
-    """Whether inputs are one tensor of numbers, so that some can be nearer than others."""
+def _numbers(data: Factor) -> torch.Size | None:
+    """The shape of inputs that are one tensor of numbers, so that some can be nearer than others; None where they are
+    not, and where an input is a single number: points on one axis lie near each other without being copies."""
     x = data.examples.x
-    return isinstance(x, Tensor) and x.is_floating_point()
+    known = isinstance(x, Tensor) and x.is_floating_point() and x.shape[1:].numel() > 1
+    return x.shape[1:] if known and isinstance(x, Tensor) else None
 
 
 def _mean(data: Factor) -> Tensor:

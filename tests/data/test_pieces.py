@@ -143,3 +143,18 @@ def test_no_room_for_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr("amends.data.formats.pieces.tempfile.TemporaryFile", lambda: open("/dev/full", "wb"))  # noqa: SIM115
     with pytest.raises(DiskError, match=r"do not fit into a temporary file \(No space left on device\); .*TMPDIR"):
         read(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_column_is_words_everywhere_where_it_is_words_far_down(whole, tmp_path, monkeypatch):
+    """Pandas would read the labels 001 of one part as 1, and those of another as 001; so with a column of one's own."""
+    if not whole:
+        pieces_of(2**16, monkeypatch)
+    n, at = 150_000, 140_000
+    lines = (f"{i},{i},{'623' if i < at else '623A'},{'001' if i < at else '01A'}\n" for i in range(n))
+    (tmp_path / "t.csv").write_text("a,b,zip,label\n" + "".join(lines))
+    found = read(tmp_path / "t.csv", features=["a", "b"])
+    assert found.classes == ("001", "01A")
+    assert np.bincount(found.y).tolist() == [at, n - at]
+    assert set(found.columns["zip"][:at]) == {"623"}
+    assert set(found.columns["zip"][at:]) == {"623A"}

@@ -130,3 +130,22 @@ def test_arrays_inside_a_table(tmp_path):
     )
     records = read(tmp_path / "t.parquet", features="pixels")
     same(records, torch.tensor(PIXELS.reshape(N, 64)).float())
+
+
+@pytest.mark.parametrize("rows", ["1.1,1.2,1,1,0\n1,2,3,4,1\n", "1.1,1.2,1,0,\n1,2,3,1,\n"])
+def test_rows_with_more_cells_than_the_header_are_refused(rows, tmp_path):
+    """Pandas would take the first column for names, and read every other one a column too far to the left."""
+    (tmp_path / "t.csv").write_text("a,b,c,label\n" + rows)
+    with pytest.raises(
+        BadInput, match=r"^rows have 5 cells, but the header has 4; .*t.csv line 2; give every column a"
+    ):
+        read(tmp_path / "t.csv")
+
+
+def test_an_index_that_pandas_wrote_is_no_input(tmp_path):
+    """Nor does it matter how the ending is written."""
+    frame = pd.DataFrame({"a": [0.5, 1.5], "b": [1.0, 2.0], "label": [0, 1]})
+    frame.to_csv(tmp_path / "t.CSV")
+    found = read(tmp_path / "t.CSV")
+    assert found.features == ("a", "b")
+    assert found.columns["Unnamed: 0"].tolist() == [0, 1]

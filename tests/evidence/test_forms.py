@@ -71,10 +71,17 @@ def test_a_single_input_needs_no_name():
     assert np.array_equal(scores(one, fails, kept), scores((one[0]["a"], y), ({"a": fails[0]}, fy), kept))
 
 
-@pytest.mark.parametrize("failures", [in_a_row, lambda a, b, y: (torch.cat([a, b], 1), y)])
-def test_two_forms_are_refused(failures):
+def test_inputs_in_a_row_are_what_the_model_takes_in_that_order():
+    train, failures, right = SETS
+    expected = scores(named(*train), named(*failures), named(*right))
+    for one, other in ((turned, in_a_row), (in_a_row, turned), (named, in_a_row)):
+        assert np.array_equal(scores(one(*train), other(*failures), one(*right)), expected)
+
+
+@pytest.mark.parametrize("failures", [lambda a, b, y: (torch.cat([a, b], 1), y), lambda a, b, y: ({"a": a, "c": b}, y)])
+def test_other_inputs_are_refused(failures):
     train, fails, _ = SETS
-    said = r"^failures has (a tuple of 2 inputs|one input), but train has inputs named a, b; give both in one form$"
+    said = r"^failures has (inputs named a, c|one input), but train has inputs named a, b; give both in one form$"
     with pytest.raises(BadInput, match=said):
         scores(named(*train), failures(*fails), method=amends.methods.grad_dot())
 

@@ -34,7 +34,7 @@ def guess(path: Path) -> str:
         raise BadInput(f"no such file or folder; {path}; {nearest(path.name, [p.name for p in around])}")
     if path.is_dir():
         return _of_folder(path)
-    name = next((name for end, name in ENDINGS.items() if path.name.endswith(end)), None)
+    name = next((name for end, name in ENDINGS.items() if path.name.lower().endswith(end)), None)
     name = name or ("cifar10" if path.name in STEMS else None)
     if name is None:
         raise BadInput(f"the format of this file is not known; {path}; give format, one of {', '.join(FORMATS)}")

@@ -17,6 +17,7 @@ from amends.errors import BadInput, nearest
 Table = Mapping[str, np.ndarray]
 Place = Callable[[int], str]
 IMAGES = ("image", "img", "image_path", "path", "file", "file_name", "filename")
+INDEX = "Unnamed: 0"  # as pandas calls a first column without a name, which it wrote as an index
 STRAY = 0.05  # a column with a smaller share of words than this is meant to hold numbers
 TEXTS = ("text", "sentence", "review", "question", "content", "document", "prompt")
 
@@ -74,7 +75,7 @@ def at_row(path: Path, row: int, breaks: int) -> str:
     """A row, for an error: by its line where the file has lines; cells of rows before it have so many `breaks`."""
     if ".jsonl" in path.suffixes:
         return f"{path} line {row + 1}"
-    if not {".csv", ".tsv"} & set(path.suffixes):
+    if not {".csv", ".tsv"} & {s.lower() for s in path.suffixes}:
         return f"{path} row {row}"
     return f"{path} line {row + 2 + breaks}"
 
@@ -140,7 +141,7 @@ def _guessed(table: Table, path: Path, asked: Asked, left: list[str], at: Place)
     if image is not None:
         return [image], IMAGE
     text = next((c for c in TEXTS if c in left and _is_text(table[c])), None)
-    unnamed = [c for c in left if c not in (*IDS, asked.id)]
+    unnamed = [c for c in left if c not in (*IDS, INDEX, asked.id)]
     numbers = [c for c in unnamed if _is_numeric(table[c])]
     for c in unnamed if numbers and text is None else ():
         _refuse_strays(table, c, at)

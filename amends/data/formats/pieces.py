@@ -52,6 +52,7 @@ def _gathered(pieces: Pieces, path: Path, asked: Asked, features: Mapping[str, A
     named = _named(table, path, asked)
     del table
     gathered = Gathered.like(part, asked)
+    gathered.label = named.label[0] if named.label and len(named.label) == 1 else None
     for table in tables:
         gathered.add(part)
 
@@ -85,11 +86,20 @@ def _place(pieces: Pieces, path: Path, row: int) -> str:
     return at_row(path, row, breaks)
 
 
+class Mixed(Exception):
+    """Columns that are numbers in one piece and words in another: they are words everywhere."""
+
+    def __init__(self, columns: list[str]) -> None:
+        super().__init__(", ".join(columns))
+        self.columns = columns
+
+
 @dataclass
 class Gathered:
     """The pieces as they come."""
 
     inputs: Spool | Cells
+    label: str | None = None  # the column of labels, where it is one
     rows: int = 0
     parts: list[Raw] = field(default_factory=list)
 
@@ -121,11 +131,16 @@ class Gathered:
         like = self.parts[0]
         names = [name for name in like.columns if all(name in part.columns for part in self.parts)]
         labels = [part.labels for part in self.parts if part.labels is not None]
+        columns = {name: [part.columns[name] for part in self.parts] for name in names}
+        named = columns | ({} if self.label is None else {self.label: labels})
+        mixed = [name for name, values in named.items() if len({v.dtype.kind in "OUS" for v in values}) > 1]
+        if mixed:
+            raise Mixed(mixed)
         return replace(
             like,
             inputs=self.inputs.all(),
             labels=np.concatenate(labels) if labels else None,
-            columns={name: np.concatenate([part.columns[name] for part in self.parts]) for name in names},
+            columns={name: np.concatenate(values) for name, values in columns.items()},
             call=call,
         )
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from amends.data.formats.columns import Table
-from amends.data.formats.pieces import in_pieces, rows_of
+from amends.data.formats.pieces import Mixed, in_pieces, rows_of
 from amends.data.formats.raw import Asked, Raw, split_of
 from amends.data.given import named_once
 from amends.errors import BadInput, first_line
@@ -23,16 +24,25 @@ def csv(path: Path, asked: Asked) -> Raw:
     import pandas as pd
 
     path = _file(path, asked, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
-    how: dict[str, Any] = {"sep": "\t" if ".tsv" in path.suffixes else ",", "keep_default_na": False}
+    how: dict[str, Any] = {"sep": "\t" if ".tsv" in path.name.lower() else ",", "keep_default_na": False}
     with _told(path):
         head = pd.read_csv(path, nrows=SOME, dtype=str, **how)
         named_once((name for name in _names(path, how) if name), path)
         if len(head.columns) == 1 and ";" in head.columns[0]:
             raise BadInput(f"the columns are separated by semicolons; {path}; save it with commas")
+        if head.index.nlevels > 1 or not isinstance(head.index, pd.RangeIndex):  # pandas takes what is over for names
+            cells = len(head.columns) + head.index.nlevels
+            what = f"rows have {cells} cells, but the header has {len(head.columns)}"
+            raise BadInput(f"{what}; {path} line 2; give every column a name, and no comma after the last cell")
     how |= {"dtype": {c: str for c in head.columns if c in ("id", asked.id)}, "na_values": ["", "nan", "NaN"]}
     size = sum(int(head[c].str.len().sum()) + len(head) for c in head.columns)
-    rows = rows_of(len(head), size, path.stat().st_size * (PACKED if path.suffix == ".gz" else 1))
-    return in_pieces(lambda: _lines(path, rows, how), path, asked, several=rows is not None)
+    rows = rows_of(len(head), size, path.stat().st_size * (PACKED if path.suffix.lower() == ".gz" else 1))
+    pieces = partial(_lines, path, rows, how)
+    try:
+        return in_pieces(pieces, path, asked, several=rows is not None)
+    except Mixed as e:
+        how["dtype"] |= dict.fromkeys(e.columns, str)
+        return in_pieces(pieces, path, asked, several=True)
 
 
 def _names(path: Path, how: dict[str, Any]) -> Sequence[str]:
@@ -47,7 +57,7 @@ def _lines(path: Path, rows: int | None, how: dict[str, Any]) -> Iterator[Table]
 
     with _told(path):
         if rows is None:
-            yield columns_of(pd.read_csv(path, **how))
+            yield columns_of(pd.read_csv(path, low_memory=False, **how))  # a column has one type in all of the file
             return
         parts: Any = pd.read_csv(path, chunksize=rows, **how)
         with parts:
