@@ -80,7 +80,7 @@ def rm(run: Path, yes: bool) -> None:
     """Remove RUN for good. A folder that holds anything amends did not write is left alone."""
     from amends.runs.run import Run, remove
 
-    Run.open(run)
+    Run.open(run, shards=True)
     if not yes and not click.confirm(f"Remove {run} for good?", err=True):
         click.echo(f"Left {run} as it is.")
         return

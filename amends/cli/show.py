@@ -28,6 +28,10 @@ class Screen(Console):
     def print(self, *objects: Any, **how: Any) -> None:
         super().print(*(visible(o) if isinstance(o, str) else o for o in objects), **how)
 
+    def on_broken_pipe(self) -> None:
+        """Ends as with any closed pipe; rich would leave with 1, which says that a requirement was not met."""
+        raise BrokenPipeError
+
 
 class Cells(Table):
     """A table with the same promise."""
@@ -143,7 +147,8 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
         console.print(f"  {name:<12}  accuracy {row['before']:.3f} → {row['after']:.3f}, {what}")
     if metrics["learned"]:
         alone = (forgetting_alone(metrics) or {}).get("holdout")
-        console.print("  learned       also from the query failures and from right examples")
+        beside = "" if metrics["remaining"] is None else " and from right examples"
+        console.print(f"  learned       also from the query failures{beside}")
         if alone is not None:
             console.print(f"                forgetting alone takes accuracy on the holdout failures to {alone:.3f}")
         console.print("                do not test the repaired model on these; failures.csv marks the failures")

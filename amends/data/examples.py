@@ -16,7 +16,7 @@ from amends.data.ahead import ahead
 from amends.data.given import records
 from amends.data.inputs import Inputs, at_rows, each, in_a_column, in_a_row, joined, leaves, there
 from amends.data.sending import sent
-from amends.data.stored import is_stored, one_after_the_other
+from amends.data.stored import STAYS, is_stored, one_after_the_other, size_of
 from amends.data.views import Training
 from amends.errors import BadInput
 
@@ -117,7 +117,7 @@ class Examples:
         if self.x is other.x and self.training is other.training:
             return replace(self, rows=torch.cat([self.rows, other.rows]), y=y, ids=ids, name=name)
         both = (self, other)
-        apart = is_stored(self.x) or is_stored(other.x)
+        apart = any(is_stored(e.x) or _stays(e) for e in both)
         return Examples(
             one_after_the_other([(e.x, e.rows.numpy()) for e in both])
             if apart
@@ -157,3 +157,8 @@ def examples(data: Any, name: str, *, accepts: set[str] | None = None) -> Exampl
         x, torch.arange(n), y, first + np.arange(n, dtype=np.int64), name, given.columns, given.classes, given.features,
         None if given.training is None else Training.of(given.training, n), given.stored,
     )  # fmt: skip
+
+
+def _stays(data: Examples) -> bool:
+    """Whether inputs in memory, or mapped into it, are too large to be copied where two sets are joined."""
+    return leaves(data.x)[0].device.type == "cpu" and len(data) * size_of(data.fetch(0, 1)[0]) >= STAYS

@@ -40,8 +40,7 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
         *_groups(metrics), "",
         "## What was removed", "",
         removed,
-        *(["The model also learned from the query failures, and from right examples that the repair was not judged on."]
-          if metrics.get("learned") else []), "",
+        *_learned(metrics), "",
         "## Before and after", "",
         "| accuracy | before | after | examples |", "|---|---|---|---|",
     ]  # fmt: skip
@@ -79,6 +78,13 @@ def with_patch(text: str, told: Mapping[str, Any]) -> str:
     end = f"{LAST}\n"
     head, _, last = text.partition(end) if not rest else (head, "", rest.partition(end)[2])
     return head + "\n".join(lines) + "\n" + end + last
+
+
+def _learned(metrics: Mapping[str, Any]) -> list[str]:
+    if not metrics.get("learned"):
+        return []
+    beside = "" if metrics["remaining"] is None else ", and from right examples that the repair was not judged on"
+    return [f"The model also learned from the query failures{beside}."]
 
 
 def _groups(metrics: Mapping[str, Any]) -> list[str]:

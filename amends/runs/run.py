@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = 3  # of a run folder; one more whenever older folders can no longer be read
-IDENTIFIED, DONE = "identified", "done"
+IDENTIFIED, DONE, SHARD = "identified", "done", "shard"  # a shard holds a part of a search
 NUMBERS = ("score", "p_given", "p_given_after")  # of causes.csv, with a comma where semicolons set columns apart
 SHOWN = ("given", "suggested", "predicted", "predicted_after", "p_given", "p_given_after", "conflicts_with")
 
@@ -46,7 +46,8 @@ class Run:
     trusted: bool = False  # whether code that it names may be run although it was made elsewhere
 
     @classmethod
-    def open(cls, folder: Path) -> Run:
+    def open(cls, folder: Path, *, shards: bool = False) -> Run:
+        """Of a finished search or repair; also one of `shards` where that is asked for."""
         if not folder.exists():
             raise BadInput(f"no such run folder; {folder}; list those there are with amends runs ls")
         if manifest.unsettled(folder):
@@ -63,7 +64,11 @@ class Run:
             age = "a later" if isinstance(made, int) and made > FORMAT else "an earlier"
             raise RunMismatch(f"{folder} was made by {age} amends (format {made}, this one reads {FORMAT}); {AGAIN}")
         state = about["run"].get("state")
-        if state not in (IDENTIFIED, DONE):
+        if state == SHARD and not shards:
+            raise BadInput(
+                f"the run is one shard of a search; {folder}; run amends merge with the folders of all shards"
+            )
+        if state not in (IDENTIFIED, DONE, SHARD):
             raise RunMismatch(f"state is {state!r}, not {IDENTIFIED!r} or {DONE!r}; {path}; {AGAIN}")
         return cls(folder, about)
 
@@ -238,7 +243,7 @@ def runs_in(folder: Path) -> tuple[list[Run], list[str]]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         try:
             if path.is_dir() and not path.name.startswith(".") and (path / "run.toml").is_file():
-                run = Run.open(path)
+                run = Run.open(path, shards=True)
                 run.summary()
                 runs.append(run)
         except (RunMismatch, DiskError) as e:
@@ -250,7 +255,7 @@ def runs_in(folder: Path) -> tuple[list[Run], list[str]]:
 
 def remove(folder: Path) -> None:
     """Deletes the run, unless its folder also holds something of the user's."""
-    Run.open(folder)
+    Run.open(folder, shards=True)
     with on_disk(folder), locked(folder):
         manifest.settle(folder)
         homes = [*manifest.repairs(folder), folder]

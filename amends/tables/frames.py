@@ -87,7 +87,9 @@ def with_new_labels(frame: pd.DataFrame, labels: Mapping[int, Any]) -> pd.DataFr
 
 
 def label_text(label: Any) -> str:
-    """A label in a cell: a name, a number, or a list in brackets."""
+    """A label in a cell: a name, a number, or a list in brackets; a list of one number is that number."""
+    if isinstance(label, np.ndarray) and label.size == 1:
+        label = label.reshape(())
     return str(label.tolist() if isinstance(label, np.ndarray | np.generic) else label)
 
 

@@ -15,7 +15,6 @@ from amends.algorithm.problem import Problem
 from amends.config.read import Config
 from amends.data.inputs import Inputs, leaves
 from amends.errors import many
-from amends.evaluation.predictions import groups
 from amends.evidence.factor import Factor
 from amends.evidence.params import count
 from amends.evidence.prepare import entry
@@ -33,7 +32,8 @@ def checked(job: Job) -> dict[str, Any]:
     setup = problem.setup
     network, batch = train.network, train[: min(len(train), train.batch)]
     forward, backward = _seconds(batch)
-    names, counts = np.unique(groups(given["failures"]).astype(str), return_counts=True)
+    failed = np.concatenate([problem.split.query, problem.split.holdout, problem.split.other_groups])
+    names, counts = np.unique(problem.split.group[failed].astype(str), return_counts=True)
     return {
         "model": type(job.loaded.model).__name__,
         "likelihood": type(network.likelihood).__name__,

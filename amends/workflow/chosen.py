@@ -21,6 +21,7 @@ def chosen(plan: Plan, rounds: Sequence[Round]) -> str:
 
 def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
     gone, scores = len(ended.removed), ended.search.influence.scores
+    guard = " and the right examples that guard" if len(ended.search.part.guard) else ""
     harmful, shown, n = int((scores > 0).sum()), ended.search.influence.wrong, len(scores)
     if isinstance(plan.remove, np.ndarray):
         said = f"the {many(len(plan.remove), 'example')} picked by a person"
@@ -33,7 +34,7 @@ def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
     else:
         return (
             f"the {many(gone, 'highest score')} of {n:,}: of {_numbers(tried)}, none was clearly better on the "
-            f"failures searched with and the right examples that guard{_more(gone, tried, shown or harmful)}"
+            f"failures searched with{guard}{_more(gone, tried, shown or harmful)}"
         )
     return said if gone else f"nothing, though this was tried: {said}; see the verdict"
 

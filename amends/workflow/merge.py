@@ -20,13 +20,12 @@ from amends.runs.claim import claimed
 from amends.runs.compare import same_recipe
 from amends.runs.files import read_toml
 from amends.runs.manifest import EDITED, damage, write_run
-from amends.runs.run import IDENTIFIED, Run
+from amends.runs.run import IDENTIFIED, SHARD, Run
 from amends.workflow.job import Job
 from amends.workflow.store import write_first_search
 from amends.workflow.verbs import in_time, origin_of
 from amends.workflow.warned import suspect_labels
 
-SHARD = "shard"  # the state of a run folder that holds a part of a search
 ARRAYS = ("scores", "raw", "before")
 EDIT = "edited.safetensors"
 

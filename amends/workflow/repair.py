@@ -125,7 +125,7 @@ class Repair:
             lines.append(
                 f"  {name:<10} {row['before']:.3f} → {row['after']:.3f}  {span}  {over(name, row['n'], m['learned'])}"
             )
-        counts = f"fixed {m['fixed']}, newly broken {m['newly_broken']}"
+        counts = f"fixed {m['fixed']}" + ("" if m["remaining"] is None else f", newly broken {m['newly_broken']}")
         lines.append(f"  {counts}, removed {m['removed']} of {len(self.influence)}")
         if (alone := forgetting_alone(m)) is not None and alone["holdout"] is not None:
             lines.append(f"  forgetting alone, nothing learned from the failures: holdout {alone['holdout']:.3f}")
