@@ -108,11 +108,14 @@ def _order(data: Factor, y: np.ndarray, said: np.ndarray, name: str) -> Iterator
     if order is None:
         return
     names = data.examples.classes
-    called = [str(k) if k >= len(names) else names[k] for k in range(len(order))]
+    called = [str(k) if not names else names[k] if k < len(names) else "none of them" for k in range(len(order))]
     moved = [f"output {k} as {called[c]}" for k, c in enumerate(order) if k != c]
+    what = "classes seem to be" if not 0 < len(names) < len(order) else (
+        f"there are {len(names)} names of classes for {len(order)} outputs, and they seem to be"
+    )  # fmt: skip
     more = f" and {len(moved) - NAMED} more" if len(moved) > NAMED else ""
     yield (
-        f"classes seem to be in another order than the outputs of the model: it is right on "
+        f"{what} in another order than the outputs of the model: it is right on "
         f"{(said == y).mean():.1%} of {name}, and would be right on {(order[said] == y).mean():.1%} with "
         f"{', '.join(moved[:NAMED])}{more}; classes; list them in the order of the outputs"
     )

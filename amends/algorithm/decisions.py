@@ -31,11 +31,14 @@ def new_labels(causes: Any, train: Factor, where: str = "remove") -> dict[int, T
     rows = rows[words(rows, "decision") == RELABEL]
     y, found = train.examples.y, {}
     at = places(rows, len(train), train.examples.names())
-    for place, index, word in zip(at.tolist(), rows["index"], words(rows, NEW), strict=True):
-        here = f"{where} at index {index}"
+    named = "index" if "index" in rows else "id"
+    for place, index, word in zip(at.tolist(), rows[named], words(rows, NEW), strict=True):
+        here = f"{where} at {named} {index}"
         if not word:
             raise BadInput(f"the decision is relabel, but new_label is empty; {here}; write the label it should have")
         found[place] = target_of(word, y, train.examples.classes, here).to(y)
+        if torch.equal(found[place], y[place]):
+            raise BadInput(f"the label is {word} already, and the decision is relabel; {here}; write keep or remove")
     if found:
         changed = train.examples[np.array(list(found))].with_targets(torch.stack(list(found.values())))
         train.network.check(replace(changed, name=NEW))

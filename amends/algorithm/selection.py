@@ -36,7 +36,7 @@ def positive(scores: np.ndarray) -> np.ndarray:
 def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarray:
     """Causes as unique integer positions: from positions, from a boolean mask over train, or from a table of causes,
     whose ids count where the examples have `names`, and whose decisions are followed."""
-    if "index" in getattr(causes, "columns", ()):  # result.causes, or a part of it
+    if {"index", "id"} & set(getattr(causes, "columns", ())):  # result.causes, or a part of it
         at = np.unique(places(decided(causes), size, names))
         if len(at) == size > 0:
             raise BadInput(
@@ -78,22 +78,34 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
 
 def places(table: Any, size: int, names: np.ndarray | None = None) -> np.ndarray:
     """The position in train of every row of a table of causes."""
+    if "index" not in table and (names is None or "id" not in table):
+        raise BadInput("the table has no column index, nor ids that train has; causes; give a table of causes")
+    places = None if "index" not in table else _whole(table["index"])
     if names is not None and "id" in table:
-        return _named(table["id"].astype(str).tolist(), table["index"].tolist(), names)
-    at = table["index"].to_numpy()
-    indices(at, size)
-    return at.astype(np.int64)
+        return _named(table["id"].astype(str).tolist(), places, names)
+    if places is None:
+        raise BadInput("a cell of the column index is no whole number; causes; put the position back")
+    indices(np.array(places), size)
+    return np.array(places, dtype=np.int64)
 
 
-def _named(ids: list[str], places: list[int], names: Any) -> np.ndarray:
+def _whole(column: Any) -> list[int] | None:
+    """A column of positions, which a spreadsheet or a merge may have made floats; None where one of them is none."""
+    values = np.asarray(column, dtype=np.float64) if column.dtype.kind in "biuf" else np.full(len(column), np.nan)
+    return values.astype(np.int64).tolist() if (values % 1 == 0).all() else None
+
+
+def _named(ids: list[str], places: list[int] | None, names: Any) -> np.ndarray:
     """Where these ids stand, compared as text, for files do not tell 7 from "7"; in their old places, if they are
     still there or the table knows no other ids."""
     known = [str(name) for name in names]
-    if all(0 <= at < len(known) and known[at] == name for name, at in zip(ids, places, strict=True)):
+    if places is not None and all(
+        0 <= at < len(known) and known[at] == name for name, at in zip(ids, places, strict=True)
+    ):
         return np.array(places, dtype=np.int64)
     times, place = Counter(known), {name: i for i, name in enumerate(known)}
     odd = next((name for name in ids if times[name] != 1), None)
-    if odd is not None and ids == [str(at) for at in places]:
+    if odd is not None and places is not None and ids == [str(at) for at in places]:
         indices(np.array(places), len(known))
         return np.array(places, dtype=np.int64)
     if odd is not None:

@@ -89,14 +89,15 @@ def verdict_of(
         return NOT, f"{BREAKS}: removing the examples found breaks as much as it fixes"
     if after <= before:
         return NOT, _unproven("removing them fixes nothing", judged)
-    for pair in against:
-        if pair.control.by == CAUSES:
-            if pair.gain <= 0:
-                return NOT, "it gains nothing"
-        elif pair.gain <= 0:
+    controls = [pair for pair in against if pair.control.by != CAUSES]
+    for pair in controls:
+        if pair.gain <= 0:
             return NOT, _unproven(as_well(pair.control.by), judged)
-        elif pair.p_value > JUDGING.chance:
-            return NOT, _unproven(by_chance(pair.control.by, pair.p_value), judged)
+    least = max(controls, key=lambda pair: pair.p_value, default=None)
+    if least is not None and least.p_value > JUDGING.chance:
+        return NOT, _unproven(by_chance(least.control.by, least.p_value), judged)
+    if any(pair.gain <= 0 for pair in against):  # learning as well, beside forgetting alone
+        return NOT, "it gains nothing"
     return _repaired(metrics, judged)
 
 

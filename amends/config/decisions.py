@@ -27,14 +27,14 @@ def decided(causes: Any, where: str = "causes") -> Any:
     those to keep. BadInput where a decision is none, or where two rows decide about one example."""
     if "decision" not in causes:
         return causes
-    said = words(causes, "decision")
-    for index, word in zip(causes["index"], said, strict=True):
+    said, named = words(causes, "decision"), "index" if "index" in causes else "id"
+    for index, word in zip(causes[named], said, strict=True):
         if word not in ("", KEEP, *GONE):
             todo = "write remove, keep, relabel or nothing"
-            raise BadInput(f"decision is {word!r}; {where} at index {index}; {todo}")
+            raise BadInput(f"decision is {word!r}; {where} at {named} {index}; {todo}")
     rows = causes[said != ""]
-    twice = rows["index"][rows["index"].duplicated()].tolist()
+    twice = rows[named][rows[named].duplicated()].tolist()
     if twice:
-        raise BadInput(f"two rows decide about one example; {where} at index {twice[0]}; keep one of them")
+        raise BadInput(f"two rows decide about one example; {where} at {named} {twice[0]}; keep one of them")
     gone = np.isin(said, GONE)
     return causes[gone] if gone.any() else causes[said != KEEP]

@@ -217,7 +217,7 @@ class Network:
             i = int(unknown[0])
             raise BadInput(
                 f"{data.name}[{i}] has the label {data.classes[int(data.y[i])]!r}, one of {len(data.classes)}, but the "
-                f"model has {outputs} outputs; correct the label, or drop the example"
+                f"model has {outputs} outputs; classes; name them in the order of the outputs, or correct the label"
             )
 
     def weights(self, given: nn.Module | Mapping[str, Tensor], where: str) -> Params:

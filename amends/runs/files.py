@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from amends.errors import DiskError, RunMismatch, first_line
+from amends.errors import BadInput, DiskError, RunMismatch, first_line
 from amends.tables.cells import unguarded
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise _missing(path) from None
     except UnicodeDecodeError as e:
+        if path.suffix == ".csv":  # a person may have saved it from a spreadsheet: nothing is lost
+            raise BadInput(f"the file is not text in UTF-8; {path}; save it as CSV in UTF-8") from None
         raise _damaged(path, e) from None
     except OSError as e:
         raise DiskError(f"{e.strerror or e}; {path}; check the disk and the permissions of the file") from e

@@ -25,6 +25,8 @@ def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
     harmful, shown, n = int((scores > 0).sum()), ended.search.influence.wrong, len(scores)
     if isinstance(plan.remove, np.ndarray):
         said = f"the {many(len(plan.remove), 'example')} picked by a person"
+        if relabelled := len(getattr(plan.method.editor, "labels", ())):
+            said += f", of which {relabelled:,} {'was' if relabelled == 1 else 'were'} relabelled"
     elif plan.remove is not None:
         said = f"the {many(plan.remove, 'highest score')}, as many as were asked for"
     elif not harmful:

@@ -193,6 +193,7 @@ def approved(run: Run) -> pd.DataFrame:
     """What a person decided to remove or to relabel, in causes.csv."""
     path = run.folder / "causes.csv"
     frame = run.causes()
+    _ids_as_written(run, frame)
     rows = decided(frame, str(path))
     if not np.isin(frame["decision"], GONE).any():
         raise BadInput(f"nothing is approved; {path}; write remove into the column decision of what is to go")
@@ -201,6 +202,19 @@ def approved(run: Run) -> pd.DataFrame:
         todo = f"write the label into the column {NEW}"
         raise BadInput(f"the decision is relabel, but {NEW} is empty; {path} at index {unnamed[0]}; {todo}")
     return rows[[c for c in ("index", "decision", NEW) if c in rows]]
+
+
+def _ids_as_written(run: Run, frame: pd.DataFrame) -> None:
+    """BadInput where an id stands beside another index than it did: sorting one column alone takes rows apart."""
+    written = run.typed_causes()
+    if "id" not in frame or "id" not in written:
+        return
+    known = dict(zip(written["index"].tolist(), written["id"].astype(str), strict=True))
+    for line, (index, name) in enumerate(zip(frame["index"].tolist(), frame["id"].astype(str), strict=True), 2):
+        if known.get(int(index), name) != name:
+            what = f"index {index} is {known[int(index)]}, but its row says {name}"
+            todo = "put the row together again; columns of a table are sorted all at once"
+            raise BadInput(f"{what}; {run.folder / 'causes.csv'} line {line}; {todo}")
 
 
 def origin_of(job: Job, name: str) -> Origin:

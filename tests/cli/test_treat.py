@@ -43,6 +43,26 @@ def test_decisions_as_a_spreadsheet_saves_them(identified, capsys):
     assert {r["removed"] for r in json.loads(capsys.readouterr().out)["curve"] if r["by"] == "causes"} == {20}
 
 
+def test_a_column_sorted_alone_is_seen(identified, capsys):
+    """Ids stand beside other positions then, and nobody can say which of the two is meant."""
+    table = pd.read_csv(identified / "causes.csv", dtype={"decision": str})
+    table["index"] = sorted(table["index"])
+    table.loc[:9, "decision"] = "remove"
+    table.to_csv(identified / "causes.csv", index=False)
+    assert amends("treat", identified, "--approved", "-q") == 2
+    said = capsys.readouterr().err
+    assert f"; {identified}/causes.csv line " in said
+    assert "but its row says " in said
+    assert "columns of a table are sorted all at once" in said
+
+
+def test_a_table_saved_in_another_encoding_is_the_users_and_no_damage(identified, capsys):
+    text = (identified / "causes.csv").read_text()
+    (identified / "causes.csv").write_text(text, encoding="utf-16")
+    assert amends("treat", identified, "--approved", "-q") == 2
+    assert f"the file is not text in UTF-8; {identified}/causes.csv; save it as CSV in UTF-8" in capsys.readouterr().err
+
+
 def test_a_decision_nobody_knows_is_named_with_its_place(identified, capsys):
     table = pd.read_csv(identified / "causes.csv", dtype={"decision": str})
     table.loc[3, "decision"] = "remov"
