@@ -146,7 +146,10 @@ def treated(
 ) -> Posterior:
     """`treat`, once model and data have been made into evidence."""
     if not isinstance(method, Method):
-        raise BadInput(f"method is {method!r}; it does not treat; pass one that does, such as amends.methods.newton()")
+        raise BadInput(
+            f"method is {method!r}; it is no object of amends.methods, or one that does not treat; pass one that does, "
+            "such as amends.methods.newton()"
+        )
     if len(causes) == len(train):
         raise BadInput("causes are all of train; nothing is left to learn from; keep at least one example")
     if method.learn and (failures is None or not len(failures)):

@@ -37,7 +37,7 @@ def records(data: Any, name: str, accepts: set[str]) -> Records:
         return _stored(data, name)
     if isinstance(data, tuple | list) and len(data) == 2 and not _is_example(data[0]):
         return _checked(_inputs(data[0], name), _tensor(data[1], f"labels of {name}"), name)
-    columns = getattr(data, "column_names", None)
+    columns = None if type(data).__name__ == "IterableDataset" else getattr(data, "column_names", None)
     if columns is None and hasattr(data, "to_numpy"):  # a pandas DataFrame
         columns = getattr(data, "columns", None)
     if columns is not None and not _is_transformed(data):

@@ -10,7 +10,7 @@ import torch
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 from amends.evidence.prepare import entry, prepare
-from amends.likelihoods import Categorical, asked
+from amends.likelihoods import Categorical, Gaussian, asked
 
 
 @entry
@@ -71,7 +71,7 @@ def groups(data: Factor, said: np.ndarray | None = None) -> np.ndarray:
     """The name of each example's group: true→predicted for classes, one group otherwise. `said` is what the model
     predicts, where that is known."""
     y = data.examples.y
-    if y.is_floating_point() or y.ndim != 1:
+    if y.is_floating_point() or y.ndim != 1 or isinstance(data.network.likelihood.family, Gaussian):
         return np.full(len(data), "all", dtype=object)
     said = predicted(data, data.network.params) if said is None else said
     true, called = (by_name(v, data).tolist() for v in (y.cpu().numpy(), said))

@@ -242,6 +242,10 @@ def likelihood_of(config: Config, loaded: Loaded) -> Any:
     for key in keys:
         if key not in allowed:
             raise BadInput(f"{key} does not go with {kind or 'categorical'}; {where}; drop it, or change kind")
+    if kind == "gaussian" and "sigma" not in keys:
+        raise BadInput(
+            f"sigma is not given; {where}; give the standard deviation of the noise, in the units of the target"
+        )
     family = KINDS[kind](**keys) if kind is not None else loaded.likelihood or Categorical()
     if function is not None:
         return Custom(function_named(function, config.folder, where), like=family)

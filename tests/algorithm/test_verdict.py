@@ -109,6 +109,10 @@ def test_without_a_holdout_the_query_is_judged():
             {"against": [Pair(p=0.2)], "n": 19},
             "^cannot tell: .*, but 19 failures that judge are too few; give 40 or more$",
         ),
+        (
+            {"against": [Pair(p=0.06), Pair(p=0.2, by=RANDOM)]},
+            r"over removing as many at random may be chance \(p = 0.20",
+        ),
         ({"against": [Pair(p=0.2)], "witnesses": 3}, r"3 failures that judge are too few \(37 more are copies of them"),
         ({"against": [Pair(), Pair(0.0, by=CAUSES)]}, "it gains nothing"),
     ],

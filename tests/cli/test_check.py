@@ -88,3 +88,10 @@ def test_a_config_in_another_folder(project, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(project.parent)
     assert amends("check", f"{project.name}/amends.toml", "-q", "--json") == 0
     assert json.loads(capsys.readouterr().out)["sets"]["train"]["n"] == 300
+
+
+def test_check_lists_the_groups_that_a_repair_would_have(project, capsys):
+    assert amends("check", "--json", "-q", "--group-by", "clusters") == 0
+    groups = json.loads(capsys.readouterr().out)["groups"]
+    assert groups
+    assert not any("→" in name for name in groups)

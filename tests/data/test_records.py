@@ -262,3 +262,10 @@ def test_a_file_from_end_to_end(world, tmp_path):
     failures = select(test, failing(net, test))
     scored = amends.identify(net, train, failures, method=amends.methods.grad_dot()).frame()
     assert set(scored["id"]) == {f"n{i}" for i in range(200)}
+
+
+def test_a_stream_of_hugging_face_is_named_as_one():
+    datasets = pytest.importorskip("datasets")
+    made = datasets.Dataset.from_dict({"x": [[0.0, 1.0], [1.0, 2.0]], "label": [0, 1]}).to_iterable_dataset()
+    with pytest.raises(BadInput, match="train is an IterableDataset, a stream without positions"):
+        examples(made, "train")

@@ -152,9 +152,11 @@ def test_a_loss_that_is_none_is_refused(said, here, capsys):
 # --- the terminal -------------------------------------------------------------------------------------------
 
 
-def test_a_closed_pipe_is_141(here):
-    code = "from amends.cli import main; main()"
-    with subprocess.Popen([sys.executable, "-c", code, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+@pytest.mark.parametrize("command", [["--help"], ["runs", "ls", "."]])
+def test_a_closed_pipe_is_141(command, here):
+    """Whoever writes, click or rich."""
+    asked = [sys.executable, "-c", "from amends.cli import main; main()", *command]
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
         p.stdout.close()
         assert p.stderr.read() == b""
         assert p.wait(60) == 141

@@ -59,7 +59,7 @@ def test_single_keys_decide_and_every_one_is_undone_and_done_again(review):
     page.press(*["Shift+U"] * 5)
     assert page.counts()["remove"] == 4
     assert decisions(page, folder) == wanted
-    assert "by you, 1 with a new label, 1 kept by you" in page.summary()
+    assert "removed by you, 1 relabelled by you, 1 kept by you" in page.summary()
 
 
 def test_two_hundred_keys_in_a_second_are_each_counted_once(review):

@@ -95,13 +95,13 @@ export function CurveTable({ rows }: { rows: CurveRow[] }) {
   );
 }
 
-/** "412 removed, 37 of them by you, 12 kept by you" */
+/** "412 removed, 37 of them by you, 5 relabelled by you, 12 kept by you" */
 export function inWords(counts: Counts): string {
-  const yours = counts.remove + counts.relabel;
-  const all = counts.removed > 0 && yours === counts.removed;
-  const said = [`${count(counts.removed)} removed${all ? " by you" : ""}`];
-  if (counts.by_cut) said.push(`${yours ? count(yours) : "none"} of them by you`);
-  if (counts.relabel) said.push(`${count(counts.relabel)} with a new label`);
+  const gone = counts.removed - counts.relabel;
+  const all = gone > 0 && counts.remove === gone;
+  const said = [`${count(gone)} removed${all ? " by you" : ""}`];
+  if (counts.by_cut) said.push(`${counts.remove ? count(counts.remove) : "none"} of them by you`);
+  if (counts.relabel) said.push(`${count(counts.relabel)} relabelled by you`);
   said.push(`${count(counts.keep)} kept by you`);
   return said.join(", ");
 }
