@@ -111,7 +111,7 @@ def test_without_a_holdout_the_query_is_judged():
         ),
         (
             {"against": [Pair(p=0.06), Pair(p=0.2, by=RANDOM)]},
-            r"over removing as many at random may be chance \(p = 0.20",
+            r"removing as many at random may be chance \(p = 0.20",
         ),
         ({"against": [Pair(p=0.2)], "witnesses": 3}, r"3 failures that judge are too few \(37 more are copies of them"),
         ({"against": [Pair(), Pair(0.0, by=CAUSES)]}, "it gains nothing"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.projects import amends
@@ -68,3 +70,17 @@ def test_shards_of_another_search_or_that_were_damaged_are_refused(parts, capsys
         file.write(b"x")
     assert amends("merge", tmp_path / "other", "-o", tmp_path / "out", "-q") == 3
     assert "shard.npz is not as it was written" in capsys.readouterr().err
+
+
+def test_a_shard_is_listed_named_as_one_and_removed(tmp_path, capsys):
+    part = tmp_path / "part-0"
+    assert amends("identify", "-o", part, "--shard", "0/2", *ASK) == 0
+    capsys.readouterr()
+    assert amends("runs", "ls", tmp_path, "--json") == 0
+    listed = capsys.readouterr()
+    assert [row["state"] for row in json.loads(listed.out)] == ["shard"]
+    assert not listed.err
+    assert amends("treat", part, "-q") == 2
+    assert f"the run is one shard of a search; {part}; run amends merge" in capsys.readouterr().err
+    assert amends("runs", "rm", part, "--yes") == 0
+    assert not part.exists()
