@@ -67,7 +67,7 @@ def in_the_form_of(first: Inputs, x: Inputs, takes: Sequence[str]) -> Inputs | N
     are what a model `takes`, in that order; a single part needs no name."""
     if _parts(first) == _parts(x):
         return x
-    names, own = (list(form) if isinstance(form, dict) else list(takes[: len(leaves(form))]) for form in (first, x))
+    names, own = (list(one) if isinstance(one, dict) else list(takes[: len(leaves(one))]) for one in (first, x))
     parts = dict(zip(own, leaves(x), strict=False))
     if len(leaves(first)) == len(leaves(x)) == 1:
         ordered = leaves(x)

@@ -185,7 +185,7 @@ def _size(out: Tensor) -> float:
 
 def whole(seed: Any) -> int:
     """A seed that torch and numpy both take."""
-    if not isinstance(seed, numbers.Integral) or not 0 <= seed < 2**63:
+    if not isinstance(seed, numbers.Integral) or seed < 0 or int(seed) >= 2**63:
         raise BadInput(f"seed is {seed!r}; give a whole number of 0 or more, below 2**63")
     return int(seed)
 

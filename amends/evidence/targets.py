@@ -19,5 +19,5 @@ def together(train: Factor, other: Factor | None) -> None:
     try:
         (train.examples[:1] + other.examples[:1]).fetch(0, 2)
     except BadInput as e:
-        what, todo = str(e).split("; ")
+        what, _, todo = str(e).partition("; ")
         raise BadInput(f"{what}; {train.examples.name} and {other.examples.name}; {todo}") from e
