@@ -24,10 +24,10 @@ from torch import Tensor
 
 from amends.committee.excess import RightLabels
 from amends.committee.known import Known
-from amends.committee.mistakes import likely
+from amends.committee.mistakes import pair_factor
 from amends.committee.rows import Rows, mark
 from amends.committee.trying import Evidence, Trial, edited, learned, on_all, scores_of, trial
-from amends.committee.weighing import beyond_noise, confidence, joined, weights_of
+from amends.committee.weighing import confidence, joined, reliability, weights_of
 from amends.data.splits import some
 from amends.editors.tangent import Linearised
 from amends.errors import AmendsError
@@ -123,7 +123,7 @@ def decide(
     judged = given.labels is not None
     counted = [
         MemberWeight(name, t.found if judged else None, t.balanced if t.ends else None, weights.get(name, 0.0),
-                     wrong=t.excess.share if t.excess and t.found > settings.weights.errors * t.noise else 0.0)
+                     wrong=t.excess.share if t.excess and t.found > settings.weights.errors * t.standard_error else 0.0)
         for name, t in tried.trials.items()
     ]  # fmt: skip
     counted += [MemberWeight(name, None, None, 0.0, str(e)) for name, e in tried.refused.items()]
@@ -224,9 +224,9 @@ def combined(
     counting = [(weights[name], name) for name in parts if weights[name]]
     scores = joined([(weight, parts[name]) for weight, name in counting])
     scores = scores * confidence([(weight, trials[name]) for weight, name in counting], scores, settings.weights)
-    trusted = beyond_noise((trials[name] for _, name in counting), settings.weights)
-    if trusted and (made := likely([trials[name] for _, name in counting], given, settings)) is not None:
-        scores = scores * made.to(scores) ** trusted
+    reliable = reliability((trials[name] for _, name in counting), settings.weights)
+    if reliable and (made := pair_factor([trials[name] for _, name in counting], given, settings)) is not None:
+        scores = scores * made.to(scores) ** reliable
     return torch.where(scores > 0, scores, harm.clamp(max=0))
 
 

@@ -29,23 +29,23 @@ STEPS = 20  # scores at which classes are compared
 
 @dataclass(frozen=True, eq=False)
 class Excess:
-    """The share of D that must be wrong; the same with each part counted by how sure it is, and the standard error of
-    that; and for each example of D how sure it is: of those that score as high, the share that must be wrong."""
+    """The share of D that must be wrong; the same with each part counted by its confidence, and the standard error of
+    that; and for each example of D the confidence: of those that score as high, the share that must be wrong."""
 
     share: float
     found: float
-    noise: float
+    standard_error: float
     confidence: np.ndarray
 
     @classmethod
     def mean(cls, parts: Sequence[Excess]) -> Excess:
         return cls(*(np.mean([getattr(p, f.name) for p in parts], axis=0) for f in fields(cls)))
 
-    def behind(self, relevance: np.ndarray) -> Excess:
+    def scaled_by(self, relevance: np.ndarray) -> Excess:
         """The part of it that stands behind the failures shown."""
         total = float(self.confidence.sum())
         part = float(relevance @ self.confidence) / total if total else 1.0
-        return Excess(part * self.share, part * self.found, part * self.noise, relevance * self.confidence)
+        return Excess(part * self.share, part * self.found, part * self.standard_error, relevance * self.confidence)
 
 
 NOTHING = Excess(0.0, 0.0, 0.0, np.zeros(1))
@@ -56,7 +56,7 @@ class RightLabels:
     """The classes of D and of examples whose labels are right, and the share the model fails of right labels
     in D, so that failures weigh as much among them as they would there, however many were given. Of a class
     without a failure among them so many are `missing`: those the model fails may be what scores highest there. And how
-    far wrong labels of each class stand `behind` the failures."""
+    relevant wrong labels of each class are for the failures."""
 
     train: np.ndarray
     failures: np.ndarray
@@ -64,7 +64,9 @@ class RightLabels:
     failing: float
     missing: Mapping[int, float] = field(default_factory=dict)  # of every class, should it have no failure
     settings: RightScores = DEFAULT.identifying.right
-    behind: Mapping[int, float] = field(default_factory=dict)  # of each class; one that is not there counts in full
+    class_relevance: Mapping[int, float] = field(
+        default_factory=dict
+    )  # of each class; one that is not there counts in full
 
     @classmethod
     def of(
@@ -89,7 +91,7 @@ class RightLabels:
     def relevance(self) -> np.ndarray:
         """Of each example of D."""
         kinds, at = np.unique(self.train, return_inverse=True)
-        return np.array([self.behind.get(kind, 1.0) for kind in kinds.tolist()])[at]
+        return np.array([self.class_relevance.get(kind, 1.0) for kind in kinds.tolist()])[at]
 
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:
         """Those of the failures and of the right examples alone."""
@@ -119,7 +121,7 @@ class RightLabels:
         made = _excess(*given, 1.0)
         if not taught:
             return made
-        return replace(_excess(*given, self.settings.taught), share=made.share).behind(self.relevance)
+        return replace(_excess(*given, self.settings.taught), share=made.share).scaled_by(self.relevance)
 
 
 def _excess(
@@ -132,16 +134,20 @@ def _excess(
         made = _excess(scores[seen], kinds[seen], *given) if seen.any() else NOTHING
         confidence = np.full(len(scores), made.confidence.mean())
         confidence[seen] = made.confidence
-        share, found, noise = (float(seen.mean() * v) for v in (made.share, made.found, made.noise))
-        return Excess(share, found, noise, confidence)
-    every = _Beyond.of(scores, known, _as_frequent(kinds, known_kinds, weights), more)
+        share, found, error = (float(seen.mean() * v) for v in (made.share, made.found, made.standard_error))
+        return Excess(share, found, error, confidence)
+    every = _Comparison.of(scores, known, _as_frequent(kinds, known_kinds, weights), more)
     at = [(kinds == kind, known_kinds == kind, missing.get(int(kind), 0.0)) for kind in np.unique(kinds)]
-    classes = [_Beyond.of(scores[d], known[k], weights[k], more, every.usual[d], lean, lacking) for d, k, lacking in at]
+    classes = [
+        _Comparison.of(scores[d], known[k], weights[k], more, every.of_right[d], lean, lacking) for d, k, lacking in at
+    ]
     confidence, shares = np.zeros(len(scores)), np.array([d.mean() for d, _, _ in at])
     for (d, _, _), own, alike in zip(at, classes, _alike(every, classes), strict=True):
-        confidence[d] = np.maximum(own.sure, alike * every.sure[d])
-    most, found, noise = (shares * [getattr(own, name) for own in classes] for name in ("most", "found", "noise"))
-    return Excess(float(most.sum()), float(found.sum()), float(np.linalg.norm(noise)), confidence)
+        confidence[d] = np.maximum(own.confidence, alike * every.confidence[d])
+    most, found, error = (
+        shares * [getattr(own, name) for own in classes] for name in ("largest", "found", "standard_error")
+    )
+    return Excess(float(most.sum()), float(found.sum()), float(np.linalg.norm(error)), confidence)
 
 
 def _as_frequent(kinds: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -154,56 +160,56 @@ def _as_frequent(kinds: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class _Beyond:
+class _Comparison:
     """The scores of D, or of a class of it: how many reach each of them, how many right labels do, and the standard
     error of the difference."""
 
     scores: np.ndarray
     known: np.ndarray
     weights: np.ndarray
-    reached: np.ndarray
-    usual: np.ndarray
-    error: np.ndarray
+    of_train: np.ndarray  # the share of D that reaches each of its scores,
+    of_right: np.ndarray  # and that of right labels
+    error: np.ndarray  # standard error of the difference
     count: float  # so many right labels of equal weight say as much
 
     @classmethod
     def of(
         cls, scores: np.ndarray, known: np.ndarray, weights: np.ndarray, more: float = 1.0,
         everywhere: np.ndarray | float = 0.0, lean: float = 0.0, missing: float = 0.0,
-    ) -> _Beyond:  # fmt: skip
+    ) -> _Comparison:  # fmt: skip
         """Of right labels in D so many times `more` reach a score than of those that are known. Those of a class lean
         on all classes, but only upwards; so many of them are `missing`."""
         count = weights.sum() ** 2 / (weights**2).sum()
         alone = np.minimum(1, more * _reach(scores, known, weights))
-        usual = np.maximum(alone, (count * alone + lean * everywhere) / (count + lean))
-        usual = usual + missing * (1 - usual)
+        of_right = np.maximum(alone, (count * alone + lean * everywhere) / (count + lean))
+        of_right = of_right + missing * (1 - of_right)
         few = 1 / max(1.0, count)
-        error = np.sqrt(np.maximum(usual * (1 - usual), few) * (few + 1 / len(scores)))
-        return cls(scores, known, weights, _reach(scores, scores), usual, error, count)
+        error = np.sqrt(np.maximum(of_right * (1 - of_right), few) * (few + 1 / len(scores)))
+        return cls(scores, known, weights, _reach(scores, scores), of_right, error, count)
 
     @cached_property
-    def beyond(self) -> np.ndarray:
-        return np.maximum(self.reached - self.usual - self.error, 0)
+    def excess(self) -> np.ndarray:
+        return np.maximum(self.of_train - self.of_right - self.error, 0)
 
     @cached_property
-    def sure(self) -> np.ndarray:
+    def confidence(self) -> np.ndarray:
         """Of those that score as high, the share that must be wrong; it does not fall as scores rise."""
-        return _rising(self.scores, self.beyond / self.reached)
+        return _rising(self.scores, self.excess / self.of_train)
 
     @property
-    def most(self) -> float:
-        return float(self.beyond.max())
+    def largest(self) -> float:
+        return float(self.excess.max())
 
     @property
     def found(self) -> float:
         """Counted from the highest score on: what must be wrong, each part by the share of those that reach it."""
         order = np.argsort(-self.scores, kind="stable")
-        more = np.diff(np.maximum.accumulate(self.beyond[order]), prepend=0.0)
-        return float(more @ (self.beyond / self.reached)[order])
+        more = np.diff(np.maximum.accumulate(self.excess[order]), prepend=0.0)
+        return float(more @ (self.excess / self.of_train)[order])
 
     @property
-    def noise(self) -> float:
-        return float(self.error[self.beyond.argmax()] * self.found / self.most) if self.most else 0.0
+    def standard_error(self) -> float:
+        return float(self.error[self.excess.argmax()] * self.found / self.largest) if self.largest else 0.0
 
     def difference(self, at: np.ndarray) -> np.ndarray:
         return _reach(at, self.scores) - _reach(at, self.known, self.weights)
@@ -213,11 +219,11 @@ class _Beyond:
         return known * (1 - known) / self.count + train * (1 - train) / len(self.scores)
 
 
-def _alike(every: _Beyond, classes: Sequence[_Beyond]) -> np.ndarray:
+def _alike(every: _Comparison, classes: Sequence[_Comparison]) -> np.ndarray:
     """How far each class may be taken for one like all others, from 0 to 1: the variance its few labels explain, over
     that and the variance there is between classes, at scores from the highest to where all of D goes furthest beyond
     right labels."""
-    furthest = int((every.reached - every.usual).argmax())
+    furthest = int((every.of_train - every.of_right).argmax())
     many = np.count_nonzero(every.scores >= every.scores[furthest])
     at = np.sort(every.scores)[::-1][(many * np.arange(1, STEPS + 1) - 1) // STEPS]
     shares = _reach(at, every.known, every.weights), _reach(at, every.scores)

@@ -81,7 +81,7 @@ class Known:
         return self.each(lambda outputs, _: self.data.network.likelihood.decide(outputs)).astype(np.int64)
 
     @cached_property
-    def instead(self) -> np.ndarray | None:
+    def other_class(self) -> np.ndarray | None:
         """The class the model would give each but for the one that is written; None where it does not choose from three
         or more, or where its outputs are not kept."""
         categorical = isinstance(self.data.network.likelihood.family, Categorical) and class_targets(self.data)

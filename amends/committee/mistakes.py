@@ -37,22 +37,25 @@ class Labels:
     """What members say of each label, in rows; the number of its class, and that of its class and the one the model
     would give instead."""
 
-    said: Tensor
+    scores: Tensor
     classes: Tensor
-    mistakes: Tensor
+    pairs: Tensor
 
     def __len__(self) -> int:
-        return len(self.said)
+        return len(self.scores)
 
     @classmethod
     def joined(cls, parts: Sequence[Labels]) -> Labels:
-        return cls(*(torch.cat(own) for own in zip(*((p.said, p.classes, p.mistakes) for p in parts), strict=True)))
+        return cls(*(torch.cat(own) for own in zip(*((p.scores, p.classes, p.pairs) for p in parts), strict=True)))
 
 
-def likely(members: Sequence[Trial], given: Evidence, settings: Identifying) -> Tensor | None:
+def pair_factor(members: Sequence[Trial], given: Evidence, settings: Identifying) -> Tensor | None:
     """How many times as likely each label of D is wrong as others of its class; None where no right labels are known or
     the model does not choose from three classes or more."""
-    labels, others = given.labels, [_instead(members, known) for known in (given.train, given.failures, given.judges)]
+    labels, others = (
+        given.labels,
+        [_other_class(members, known) for known in (given.train, given.failures, given.judges)],
+    )
     instead = [other for other in others if other is not None]
     if labels is None or len(instead) < len(others):
         return None
@@ -69,23 +72,21 @@ def likely(members: Sequence[Trial], given: Evidence, settings: Identifying) -> 
 def fitted(train: Labels, right: Labels, weights: Tensor, settings: Mistakes) -> Tensor:
     """The effects of both classes, from labels of D and from right ones, each by its weight. Both sets count the same:
     as much as right labels of equal weight would that say as much."""
-    members, weights = train.said.shape[1], weights / weights.sum()
-    sizes = [
-        1 + int(torch.cat(own).max()) for own in ((train.classes, right.classes), (train.mistakes, right.mistakes))
-    ]
+    members, weights = train.scores.shape[1], weights / weights.sum()
+    sizes = [1 + int(torch.cat(own).max()) for own in ((train.classes, right.classes), (train.pairs, right.pairs))]
     count = float(1 / (weights**2).sum())
     begin = torch.full((members,), settings.slope).sqrt(), torch.tensor([settings.mean]), torch.zeros(sum(sizes))
-    free = torch.cat(begin).to(train.said).requires_grad_()
+    free = torch.cat(begin).to(train.scores).requires_grad_()
 
     def loss() -> Tensor:
         roots, mean, of_class, of_both = torch.split(free, [members, 1, *sizes])
         slopes = roots**2
-        b = torch.logsumexp(weights.log() + right.said @ slopes, 0)
+        b = torch.logsumexp(weights.log() + right.scores @ slopes, 0)
 
         def ratio(labels: Labels) -> Tensor:
             """Its logarithm."""
-            prior = mean + of_class[labels.classes] + of_both[labels.mistakes]
-            return softplus(prior + labels.said @ slopes - b) - softplus(prior)
+            prior = mean + of_class[labels.classes] + of_both[labels.pairs]
+            return softplus(prior + labels.scores @ slopes - b) - softplus(prior)
 
         apart = softplus(-ratio(train)).mean() + weights @ softplus(ratio(right)) + settings.ridge * slopes @ slopes
         return count * apart + (of_class @ of_class + of_both @ of_both) / (2 * settings.spread**2)
@@ -125,18 +126,18 @@ def _both_ways(
         train = Labels(_said([s[at] for s in scores], scores), *(own[0][at] for own in numbers))
         right = Labels(_said(usual, scores), *(torch.cat([own[1][unseen], own[2][judging]]) for own in numbers))
         weights, known = torch.as_tensor(here.as_frequent / here.as_frequent.sum()), torch.as_tensor(counting)
-        right = Labels(right.said[known], right.classes[known], right.mistakes[known])
+        right = Labels(right.scores[known], right.classes[known], right.pairs[known])
         found.append((train, right, weights[known]))
     return found
 
 
-def _instead(members: Sequence[Trial], known: Known) -> np.ndarray | None:
+def _other_class(members: Sequence[Trial], known: Known) -> np.ndarray | None:
     """The class the model would give instead: once it has learned what is known, where it did, since then the known
     labels are learned as those of D are."""
     after = next((t.learned for t in members if t.learned is not None), None)
-    if after is None or known.instead is None:
-        return known.instead
-    return Known(known.data, known.data.outputs(after.mean)).instead
+    if after is None or known.other_class is None:
+        return known.other_class
+    return Known(known.data, known.data.outputs(after.mean)).other_class
 
 
 def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray, labels: RightLabels, taught: float) -> Tensor:

@@ -78,16 +78,16 @@ class Trial:
         return float(self.excess.found) if self.excess else 0.0
 
     @property
-    def noise(self) -> float:
-        return float(self.excess.noise) if self.excess else 0.0
+    def standard_error(self) -> float:
+        return float(self.excess.standard_error) if self.excess else 0.0
 
     @property
     def balanced(self) -> float:
         return float(np.mean([part.mean() for part in (self.failures, self.right) if len(part)]))
 
     @property
-    def spread(self) -> float:
-        """The noise of that."""
+    def balanced_error(self) -> float:
+        """The standard error of that."""
         return float(self.failures.std()) / 2 / len(self.failures) ** 0.5
 
 

@@ -15,28 +15,28 @@ WEIGHTS = DEFAULT.identifying.weights
 
 
 def weights_of(trials: Mapping[str, Trial], settings: Weights = WEIGHTS) -> dict[str, float]:
-    """By what they found, as far as that is more than noise; for the rest by what they make of what was unseen."""
-    trusted = beyond_noise(trials.values(), settings)
-    found = _by_found(trials, settings) if trusted else {}
-    unseen = _by_unseen(trials, settings) if trusted < 1 else {}
-    return {name: trusted * found.get(name, 0.0) + (1 - trusted) * unseen.get(name, 0.0) for name in trials}
+    """By what they found, as far as that is reliable; for the rest by what they make of what was unseen."""
+    reliable = reliability(trials.values(), settings)
+    found = _by_found(trials, settings) if reliable else {}
+    unseen = _by_unseen(trials, settings) if reliable < 1 else {}
+    return {name: reliable * found.get(name, 0.0) + (1 - reliable) * unseen.get(name, 0.0) for name in trials}
 
 
-def beyond_noise(trials: Iterable[Trial], settings: Weights = WEIGHTS) -> float:
-    """How far what the surest member found is more than noise, from 0 to 1."""
-    return max((_trust(t, settings) for t in trials), default=0.0)
+def reliability(trials: Iterable[Trial], settings: Weights = WEIGHTS) -> float:
+    """That of the most reliable member, from 0 to 1."""
+    return max((reliability_of(t, settings) for t in trials), default=0.0)
 
 
-def _trust(t: Trial, settings: Weights) -> float:
-    """None up to half of the standard errors asked for, all from as many on."""
-    if not t.noise:
+def reliability_of(t: Trial, settings: Weights) -> float:
+    """How much it found beside the standard error of that: 0 up to half of what is asked for, 1 from there on."""
+    if not t.standard_error:
         return float(t.found > 0)
-    return float(np.clip(2 * t.found / (settings.errors * t.noise) - 1, 0, 1))
+    return float(np.clip(2 * t.found / (settings.errors * t.standard_error) - 1, 0, 1))
 
 
 def _by_found(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
-    """One that may have found noise counts no more than the best of the surer ones."""
-    most = max(trials.values(), key=lambda t: _trust(t, settings) * t.found).found
+    """One that may have found noise counts no more than the best of the more reliable ones."""
+    most = max(trials.values(), key=lambda t: reliability_of(t, settings) * t.found).found
     return _relative({name: min(t.found, most) for name, t in trials.items()}, most / settings.errors, settings)
 
 
@@ -44,8 +44,8 @@ def _by_unseen(trials: Mapping[str, Trial], settings: Weights) -> dict[str, floa
     """Edits by how well they do on what they were not shown. Of one that is no edit this cannot be said: it counts as
     much as all of them together."""
     edits = {name: t for name, t in trials.items() if len(t.failures)}
-    spread = max(edits.values(), key=lambda t: t.balanced).spread
-    own = _relative({name: t.balanced for name, t in edits.items()}, max(settings.within, spread), settings)
+    error = max(edits.values(), key=lambda t: t.balanced).balanced_error
+    own = _relative({name: t.balanced for name, t in edits.items()}, max(settings.within, error), settings)
     return {name: own.get(name, 1.0) / (1 + len(trials) - len(edits)) for name in trials}
 
 
@@ -73,8 +73,8 @@ def confidence(counting: Sequence[tuple[float, Trial]], like: Tensor, settings: 
     """How much the harm of each example counts: by how sure those that count are that labels with such a score are
     wrong, as far as they have found any. One of which nobody is sure counts as one among all, so that an order is
     left."""
-    trusted = beyond_noise((t for _, t in counting), settings)
-    if not trusted:
+    reliable = reliability((t for _, t in counting), settings)
+    if not reliable:
         return 1.0
     sure = sum(weight * t.excess.confidence for weight, t in counting if t.excess)
-    return torch.as_tensor(trusted * np.maximum(sure, 1 / len(like)) + 1 - trusted).to(like)
+    return torch.as_tensor(reliable * np.maximum(sure, 1 / len(like)) + 1 - reliable).to(like)

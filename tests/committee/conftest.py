@@ -26,7 +26,7 @@ def influence(world):
 def alike(monkeypatch):
     """Harm counts the same, however sure members are and whatever is taken for what."""
     monkeypatch.setattr(committee, "confidence", lambda *_: 1.0)
-    monkeypatch.setattr(committee, "likely", lambda *_: None)
+    monkeypatch.setattr(committee, "pair_factor", lambda *_: None)
 
 
 @pytest.fixture(scope="module")

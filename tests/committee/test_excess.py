@@ -27,7 +27,7 @@ def test_against_one_threshold_after_the_other(more):
         weights = rng.random(40) * (rng.random(40) > 0.2)
         given = scores, kinds, known, known_kinds, weights, {1: 0.1 * seed}
         ours, (share, found, noise, sure) = excess._excess(*given, exact.LEAN, more), exact.excess(*given, more)
-        assert (ours.share, ours.found, ours.noise) == pytest.approx((share, found, noise), abs=1e-12)
+        assert (ours.share, ours.found, ours.standard_error) == pytest.approx((share, found, noise), abs=1e-12)
         assert ours.confidence == pytest.approx(sure, abs=1e-12)
         assert ours.confidence.max() > 0
 
@@ -171,7 +171,7 @@ def test_of_a_class_nobody_knows_a_label_of_one_is_neither_more_nor_less_sure():
 def test_of_several_the_mean_counts():
     parts = [Excess(0.2, 0.1, 0.02, np.array([0.0, 1.0])), Excess(0.3, 0.3, 0.04, np.array([0.5, 1.0]))]
     both = Excess.mean(parts)
-    assert (both.share, both.found, both.noise) == pytest.approx((0.25, 0.2, 0.03))
+    assert (both.share, both.found, both.standard_error) == pytest.approx((0.25, 0.2, 0.03))
     assert both.confidence.tolist() == [0.25, 1.0]
 
 

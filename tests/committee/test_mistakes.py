@@ -13,7 +13,7 @@ from torch.testing import assert_close
 import amends
 from amends.committee import decide as committee
 from amends.committee.known import Known
-from amends.committee.mistakes import Labels, fitted, likely
+from amends.committee.mistakes import Labels, fitted, pair_factor
 from amends.data import flip_labels
 from amends.evaluation.rankings import average_precision
 from amends.evidence.network import Network
@@ -41,8 +41,10 @@ def strewn(n, wrong, seed, classes=4):
 
 
 def rows(labels, weights=None, classes=4):
-    pairs = zip(labels.said.numpy(), labels.classes.tolist(), (labels.mistakes % classes).tolist(), strict=True)
-    return [row if weights is None else (*row, float(w)) for row, w in zip(pairs, weights or labels.said, strict=True)]
+    pairs = zip(labels.scores.numpy(), labels.classes.tolist(), (labels.pairs % classes).tolist(), strict=True)
+    return [
+        row if weights is None else (*row, float(w)) for row, w in zip(pairs, weights or labels.scores, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -77,12 +79,12 @@ def test_what_the_model_would_give_instead():
     net = nn.Linear(3, 3, bias=False).double()
     net.weight.data = torch.tensor([[5.0, 1.0, 0.0], [2.0, 3.0, 1.0], [1.0, 2.0, 7.0]]).double()
     (data,) = sets_of(net, Categorical(), (x, torch.tensor([0, 0, 2])))
-    assert Known.of(data).instead.tolist() == [1, 1, 1]
-    assert replace(Known.of(data), outputs=None).instead is None
+    assert Known.of(data).other_class.tolist() == [1, 1, 1]
+    assert replace(Known.of(data), outputs=None).other_class is None
     two = sets_of(nn.Linear(3, 2).double(), Categorical(), (x, torch.tensor([0, 1, 0])))[0]
-    assert Known.of(two).instead is None, "it is the other one"
+    assert Known.of(two).other_class is None, "it is the other one"
     number = sets_of(nn.Linear(3, 1).double(), Gaussian(1.0), (x, x[:, :1]))[0]
-    assert Known.of(number).instead is None
+    assert Known.of(number).other_class is None
 
 
 def test_two_classes_are_only_mistaken_for_each_other(monkeypatch):
@@ -90,8 +92,8 @@ def test_two_classes_are_only_mistaken_for_each_other(monkeypatch):
     net, (xt, yt, _) = trained(x, torch.where(turned, 1 - y, y), 0, 200), blobs(600, 1, 0.0)
     with torch.no_grad():
         ok = net(xt).argmax(1) == yt
-    said, of = [], committee.likely
-    monkeypatch.setattr(committee, "likely", lambda *given: said.append(of(*given)) or said[-1])
+    said, of = [], committee.pair_factor
+    monkeypatch.setattr(committee, "pair_factor", lambda *given: said.append(of(*given)) or said[-1])
     amends.identify(net, (x, torch.where(turned, 1 - y, y)), (xt[~ok], yt[~ok]), (xt[ok], yt[ok]))
     assert said == [None]
 
@@ -103,12 +105,12 @@ def test_labels_that_are_often_mistaken_come_first(monkeypatch):
     train = x[TRAINED], torch.tensor(given)
     net = learned(*train)
     failures, right = sorted_out(net, x, y)
-    seen, of = [], committee.likely
-    monkeypatch.setattr(committee, "likely", lambda *rest: seen.append(of(*rest)) or seen[-1])
+    seen, of = [], committee.pair_factor
+    monkeypatch.setattr(committee, "pair_factor", lambda *rest: seen.append(of(*rest)) or seen[-1])
     found = amends.identify(net, train, failures, right)
     times = seen[0].numpy()
     assert times[wrong].mean() > 1.3 > 1.05 > np.mean(times[~wrong])
-    monkeypatch.setattr(committee, "likely", lambda *_: None)
+    monkeypatch.setattr(committee, "pair_factor", lambda *_: None)
     without = amends.identify(net, train, failures, right)
     assert average_precision(found.scores, wrong) >= average_precision(without.scores, wrong)
     up = without.scores > 0
@@ -122,7 +124,7 @@ def test_without_right_labels_nothing_is_known_of_mistakes():
     failures, right = sorted_out(net, x, y)
     train, f, r = sets_of(net, Categorical(), (x[TRAINED], y[TRAINED]), failures, right)
     given = committee.evidence(train, f, r[:10], 0, DEFAULT.identifying)
-    assert likely([], given, DEFAULT.identifying) is None
+    assert pair_factor([], given, DEFAULT.identifying) is None
 
 
 def test_a_class_whose_right_labels_have_no_weight_is_left_out():
@@ -138,7 +140,7 @@ def test_a_class_whose_right_labels_have_no_weight_is_left_out():
     for failing in (0.0, 0.2):
         here = replace(known, labels=replace(known.labels, failing=failing))
         tried = [committee.learned(member, here)]
-        times[failing] = likely(tried, here, DEFAULT.identifying)[torch.tensor(given == 5)]
+        times[failing] = pair_factor(tried, here, DEFAULT.identifying)[torch.tensor(given == 5)]
     assert (known.labels.failures == 5).any()
     assert (times[0.0] == 1).all()
     assert (times[0.2] != 1).any()

@@ -59,7 +59,7 @@ def test_only_what_was_taught_is_asked_for_its_failures():
     scores = torch.tensor(rng.normal(0, 1, 2000) + 8 * wrong)
     right = np.arange(1000) % 2, torch.tensor(rng.normal(0, 1, 1000))
     every = RightLabels(kinds, np.zeros(0, dtype=int), right[0], 0.0)
-    some = RightLabels(kinds, np.zeros(0, dtype=int), right[0], 0.0, behind={0: 1.0, 1: 0.0})
+    some = RightLabels(kinds, np.zeros(0, dtype=int), right[0], 0.0, class_relevance={0: 1.0, 1: 0.0})
     given = scores, torch.zeros(0), right[1]
     assert some.excess(*given).found == every.excess(*given).found
     a, b = every.excess(*given, taught=True), some.excess(*given, taught=True)
@@ -67,9 +67,9 @@ def test_only_what_was_taught_is_asked_for_its_failures():
     assert (b.confidence[kinds == 0] == a.confidence[kinds == 0]).all()
     assert b.share == pytest.approx(a.share / 2, rel=0.05)
     assert b.found == pytest.approx(a.found / 2, rel=0.05)
-    assert b.found / b.noise == pytest.approx(a.found / a.noise)
-    nothing = Excess(0.0, 0.0, 0.0, np.zeros(4)).behind(np.zeros(4))
-    assert (nothing.found, nothing.noise) == (0.0, 0.0)
+    assert b.found / b.standard_error == pytest.approx(a.found / a.standard_error)
+    nothing = Excess(0.0, 0.0, 0.0, np.zeros(4)).scaled_by(np.zeros(4))
+    assert (nothing.found, nothing.standard_error) == (0.0, 0.0)
 
 
 def test_the_causes_of_one_kind_of_failure_come_before_other_wrong_labels():

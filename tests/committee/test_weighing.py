@@ -38,8 +38,8 @@ def test_without_right_examples_weights_follow_what_was_unseen(world):
     assert falls == pytest.approx([falls[0]] * len(falls))
 
 
-def trial(failures, right, found=0.0, noise=0.0):
-    return trying.Trial(np.array(failures), np.array(right), (), Excess(found, found, noise, np.zeros(1)))
+def trial(failures, right, found=0.0, error=0.0):
+    return trying.Trial(np.array(failures), np.array(right), (), Excess(found, found, error, np.zeros(1)))
 
 
 def test_weights_by_what_was_found_by_hand():
@@ -64,22 +64,22 @@ def test_where_all_may_be_noise_edits_count_as_much_as_what_is_no_edit():
     """Edits by what was unseen, and the loss as much as all of them: nobody knows which is better."""
     trials = {"loss": trial([], [], 0.06, 0.04), "a": trial([0.8, 0.8], [0.9]), "b": trial([0.5, 0.5], [0.9])}
     assert weighing.weights_of(trials) == {"loss": 0.5, "a": 0.5, "b": 0.0}
-    assert weighing.beyond_noise(trials.values()) == 0.0
+    assert weighing.reliability(trials.values()) == 0.0
     edits = {name: trials[name] for name in "ab"}
     assert weighing.weights_of(edits) == {"a": 1.0, "b": 0.0}
 
 
 @pytest.mark.parametrize(
-    ("errors", "trusted"), [(0.0, 0.0), (1.5, 0.0), (2.25, 0.5), (2.7, 0.8), (3.0, 1.0), (9.0, 1.0)]
+    ("errors", "reliable"), [(0.0, 0.0), (1.5, 0.0), (2.25, 0.5), (2.7, 0.8), (3.0, 1.0), (9.0, 1.0)]
 )
-def test_what_was_found_counts_by_how_far_it_is_beyond_noise(errors, trusted):
+def test_what_was_found_counts_by_how_far_it_is_beyond_noise(errors, reliable):
     """From 1.5 standard errors to three the weights pass from those of the unseen to those of what was found."""
     trials = {"loss": trial([], [], 0.01 * errors, 0.01), "a": trial([0.8, 0.8], [0.9]), "b": trial([0.8, 0.8], [0.9])}
-    assert weighing.beyond_noise(trials.values()) == pytest.approx(trusted)
-    own = (1 - trusted) / 4
+    assert weighing.reliability(trials.values()) == pytest.approx(reliable)
+    own = (1 - reliable) / 4
     assert weighing.weights_of(trials) == pytest.approx({"loss": 1 - 2 * own, "a": own, "b": own})
     sure = replace(trials["loss"], excess=Excess(0.1, 0.01 * errors, 0.01, np.array([0.0, 1.0])))
-    expected = torch.tensor([0.5 * trusted + 1 - trusted, 1.0])
+    expected = torch.tensor([0.5 * reliable + 1 - reliable, 1.0])
     assert_close(torch.ones(2) * weighing.confidence([(1.0, sure)], torch.zeros(2)), expected)
 
 
@@ -88,7 +88,7 @@ def test_harm_counts_as_members_are_sure_and_at_least_as_one_among_all():
         replace(trial([0], [0]), excess=Excess(0.2, 0.2, 0.01, np.array(sure))) for sure in ([0, 0, 1, 0], [0, 1, 1, 0])
     )
     assert_close(weighing.confidence([(0.6, a), (0.4, b)], torch.zeros(4)), torch.tensor([0.25, 0.4, 1.0, 0.25]))
-    wild = replace(a, excess=replace(a.excess, noise=0.2))
+    wild = replace(a, excess=replace(a.excess, standard_error=0.2))
     assert weighing.confidence([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
     assert weighing.confidence([(1.0, replace(a, excess=None))], torch.zeros(2)) == 1.0
 
