@@ -16,6 +16,7 @@ LABELS = ("label", "labels", "y", "target", "targets", "class", "category", "int
 TEXTS = ("text", "sentence", "review", "question", "content", "body")
 IMAGES = ("image", "path", "file", "filename", "image_path", "file_name")
 GIVE = "give a Hugging Face directory, a folder of images, a CSV, a parquet or a JSON lines file"
+LOOKED_AT = 20  # pictures that say whether all have one channel
 HELD_OUT = ("test", "validation", "valid", "val", "eval", "evaluation")
 SHOWN = {
     "function": '"my_model:build"', "options": "{ width = 64 }", "weights": '"model.safetensors"',
@@ -127,7 +128,25 @@ def _pictures(source: Path, where: str) -> dict[str, dict[str, Any]]:
         filled["evaluation"] = {"path": f"{where}/{held}"}
     classes = sorted(p.name for p in (source / "train" if "train" in parts else source).iterdir() if p.is_dir())
     filled["data"]["classes"] = classes
+    if _gray([p for p in _some(source) if p.suffix.lower() in PICTURES][:LOOKED_AT]):
+        filled["data"]["gray"] = True
     return filled
+
+
+def _gray(paths: list[Path]) -> bool:
+    """Whether all of these pictures have one channel; not where they cannot be read."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return False
+    kinds = set()
+    for path in paths:
+        try:
+            with Image.open(path, formats=("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")) as picture:
+                kinds.add(picture.mode)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            return False
+    return bool(kinds) and kinds <= {"1", "L"}
 
 
 def _table(source: Path, where: str) -> dict[str, dict[str, Any]]:

@@ -131,3 +131,15 @@ def test_requirements():
 def test_requirements_that_cannot_be_read(text):
     with pytest.raises(BadInput, match="cannot read"):
         requirements(text)
+
+
+@pytest.mark.parametrize(("modes", "gray"), [("LL", True), ("LR", False), ("RR", False)])
+def test_pictures_with_one_channel_are_read_with_one(modes, gray, tmp_path):
+    from PIL import Image
+
+    for i, mode in enumerate(modes):
+        (tmp_path / "photos" / f"class-{i}").mkdir(parents=True)
+        Image.new({"L": "L", "R": "RGB"}[mode], (4, 4)).save(tmp_path / "photos" / f"class-{i}" / "a.png")
+    assert look_at(tmp_path / "photos", tmp_path)["data"].get("gray", False) is gray
+    (tmp_path / "photos/class-0/a.png").write_bytes(b"no picture")
+    assert "gray" not in look_at(tmp_path / "photos", tmp_path)["data"]
