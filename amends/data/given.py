@@ -291,4 +291,4 @@ def _tensor(values: Any, name: str) -> Tensor:
             raise ValueError("it is sparse; call to_dense() first")
     except (TypeError, ValueError, RuntimeError) as e:
         raise BadInput(f"{name} cannot be read as an array of numbers ({first_line(e)}); pass tensors or arrays") from e
-    return values.detach()
+    return values.clone() if values.is_inference() else values.detach()  # the former cannot be differentiated with

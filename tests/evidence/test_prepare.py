@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+import torch
+from torch import nn
 
 import amends
 from amends.errors import BadInput
@@ -68,3 +70,15 @@ def test_small_sets_stay_on_an_accelerator_beside_a_train_set_that_does_not_fit(
     assert resident(sizes) == {"failures", "remaining"}
     assert resident({**sizes, "train": RESIDENT - 30}) == {"train", "failures", "remaining"}
     assert resident({**sizes, "failures": 2 * RESIDENT}) == {"remaining"}
+
+
+def test_what_was_made_in_inference_mode_can_be_differentiated():
+    """Features that somebody computed there, and a model that was loaded there."""
+    with torch.inference_mode():
+        net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
+        x = torch.randn(30, 4)
+        y = (x[:, 0] > 0).long()
+    scores = amends.identify(net, (x, y), (x[:9], y[:9]), method=amends.methods.grad_dot()).scores
+    plain = amends.identify(net, (x.numpy(), y.numpy()), (x[:9].numpy(), y[:9].numpy()),
+                            method=amends.methods.grad_dot()).scores  # fmt: skip
+    assert (scores == plain).all()
