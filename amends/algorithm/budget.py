@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -16,7 +17,7 @@ from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.params import large
 from amends.methods import Default, Method
-from amends.progress import Part, Progress
+from amends.progress import Part, Progress, duration
 from amends.settings import BUDGETS, Settings
 
 EVALUATIONS = 1.25  # of the objective in a step of L-BFGS, with its line search
@@ -182,12 +183,19 @@ def gradient(train: Factor) -> float:
 
 def within(budget: Any, given: dict[str, Factor]) -> str:
     """The name of a budget: the one that was asked for, or the largest that should end within so many seconds; the
-    smallest where none does."""
+    smallest where none does, with a warning."""
     if isinstance(budget, str):
         Settings.of(budget)  # raises for a name that is none
         return budget
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not 0 < float(budget) < float("inf"):
         raise BadInput(f"budget is {budget!r}; it must be a name or seconds; give {', '.join(BUDGETS)}, or a number")
     each = gradient(given["train"])
-    in_time = [name for name in BUDGETS if seconds(given, Default(name), each) <= float(budget)]
+    taken = {name: seconds(given, Default(name), each) for name in BUDGETS}
+    in_time = [name for name in BUDGETS if taken[name] <= float(budget)]
+    if not in_time:
+        least = duration(taken[BUDGETS[0]])
+        warnings.warn(
+            f"{float(budget):g} seconds are not enough; budget; the smallest repair is made, about {least}",
+            stacklevel=2,
+        )
     return told(in_time[-1] if in_time else BUDGETS[0])  # each process took its own time

@@ -66,7 +66,7 @@ def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bo
         show_causes(causes, console=console)
         removed = f"Removed: {metrics['chosen']}."
         console.print(f"{removed}\n")
-        show_curve(metrics["curve"], metrics["removed"], console)
+        show_curve(metrics["curve"], metrics["removed"], console, metrics["learned"])
         console.print()
         show_verdict(metrics, console)
         console.print(f"\nWritten to {out}/: {', '.join(sorted(p.name for p in out.iterdir()))}")
@@ -116,7 +116,10 @@ def _short(value: Any, most: int = 24) -> str:
     return shortened(f"{value:.4g}" if isinstance(value, float) else str(value), most)
 
 
-def show_curve(curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Console | None = None) -> None:
+def show_curve(
+    curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Console | None = None, learned: bool = False
+) -> None:
+    """The number that was chosen has an arrow; so has the row that learned from the failures too, where it was kept."""
     table = table_of("How many to remove (accuracy)", "removed", "holdout", "at random", "remaining", "at random ")
     rows = {(r["by"], int(r["removed"])): r for r in curve}
     nothing = rows["nothing", 0]
@@ -124,9 +127,11 @@ def show_curve(curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Con
     for (by, count), row in rows.items():
         if by == "causes":
             control = rows.get(("random", count), {})  # a large model has one at the number chosen alone
-            mark = " ←" if count == chosen else ""
+            mark = " ←" if count == chosen and not learned else ""
             pairs = [(share_of(row[name]), share_of(control.get(name))) for name in ("holdout", "remaining")]
             table.add_row(f"{count}{mark}", *pairs[0], *pairs[1])
+        elif by == "causes, failures learned" and learned:  # what is handed back
+            table.add_row(f"{count} ← and learned", share_of(row["holdout"]), "", share_of(row["remaining"]), "")
     (console or console_of()).print(table)
 
 
@@ -178,7 +183,7 @@ def show_demo(demo: Demo, out: Path) -> None:
         hits = float((demo.given != demo.true)[demo.repair.removed].mean())
         show_causes(causes, demo.true.tolist(), console)
         console.print(f"{len(causes)} removed in total; {hits:.0%} of them have a wrong label.\n")
-    show_curve(metrics["curve"], metrics["removed"], console)
+    show_curve(metrics["curve"], metrics["removed"], console, metrics["learned"])
     alone = (
         "Each row is the model trained further on what is left. Rows without a control at random are shorter fits, "
         "made only to choose the size. Further training alone fixes some failures, as the "

@@ -33,7 +33,11 @@ def test_seconds_are_the_largest_budget_that_should_end_in_time(monkeypatch):
     given = {"train": factor(network, x, y)}
     costs = {"quick": 1, "default": 10, "thorough": 99}
     monkeypatch.setattr(budget, "seconds", lambda given, default, each: costs[default.budget])
-    assert [budget.within(s, given) for s in (0.5, 1, 12.5, 100)] == ["quick", "quick", "default", "thorough"]
+    assert [budget.within(s, given) for s in (1, 12.5, 100)] == ["quick", "default", "thorough"]
+    with pytest.warns(
+        UserWarning, match="^0.5 seconds are not enough; budget; the smallest repair is made, about 1 sec"
+    ):
+        assert budget.within(0.5, given) == "quick"
     assert budget.within("thorough", given) == "thorough"
     for wrong in (0, -1, True, None, float("nan")):
         with pytest.raises(BadInput, match="it must be a name or seconds; give quick, default, thorough, or a number"):
