@@ -41,9 +41,13 @@ class Gaussian:
     def metric(self, outputs: Tensor, vector: Tensor) -> Tensor:
         return vector / self.sigma**2
 
+    @property
+    def within(self) -> float:
+        """How far off a right prediction may be."""
+        return 2 * self.sigma if self.bound is None else self.bound
+
     def right(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        bound = 2 * self.sigma if self.bound is None else self.bound
-        return ((outputs - targets.to(outputs.dtype).view_as(outputs)).abs() <= bound).flatten(1).all(1)
+        return ((outputs - targets.to(outputs.dtype).view_as(outputs)).abs() <= self.within).flatten(1).all(1)
 
     def decide(self, outputs: Tensor) -> Tensor:
         return outputs

@@ -25,6 +25,7 @@ from amends.evaluation.words import OVER, forgetting_alone, over
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params, large
 from amends.evidence.prepare import entry, needed, prepare
+from amends.likelihoods import Gaussian
 from amends.methods import Default, Method, Scorer
 from amends.nearness.copies import duplicates
 from amends.progress import Progress
@@ -215,7 +216,14 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "relabelled": len(changed),
         "chosen": chosen(plan, rounds),
         "verdict": whole.verdict,
-        "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
+        "reason": "; ".join(
+            [
+                whole.reason,
+                *_fell(worse),
+                *anyway_fixed(whole.controls, outcome.sets.judged_on),
+                *_right_is(given["train"]),
+            ]
+        ),
         "learned": any(r.learned for r in rounds),
         **_asked(plan, start),
         "offer": whole.offer,
@@ -246,6 +254,12 @@ def _asked(plan: Plan, start: Params) -> dict[str, Any]:
     """What the repair was asked to cost, and what that leaves out."""
     less = plan.settings.left_out(large(start))
     return {"broken_costs": plan.broken_costs, "budget": plan.budget, "left_out": less}
+
+
+def _right_is(train: Factor) -> list[str]:
+    """What a right prediction is, where targets are numbers."""
+    family = train.network.likelihood.family
+    return [f"right is within {family.within:g} of the target"] if isinstance(family, Gaussian) else []
 
 
 def _fell(names: Sequence[str]) -> list[str]:

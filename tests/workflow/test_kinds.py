@@ -180,6 +180,7 @@ def test_real_targets(tmp_path, capsys):
     told, job, _ = run_both(project(tmp_path, model, data, said), tmp_path, capsys)
     assert job.records["train"].features == tuple(frame.columns[:-1])
     assert 0 < told["query"]["n"] < 192
+    assert told["reason"].endswith("right is within 1 of the target")
 
 
 def test_own_losses_from_a_config(planted, digits, tmp_path, capsys):
