@@ -216,14 +216,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "relabelled": len(changed),
         "chosen": chosen(plan, rounds),
         "verdict": whole.verdict,
-        "reason": "; ".join(
-            [
-                whole.reason,
-                *_fell(worse),
-                *anyway_fixed(whole.controls, outcome.sets.judged_on),
-                *_right_is(given["train"]),
-            ]
-        ),
+        "reason": "; ".join([whole.reason, *_fell(worse), *anyway_fixed(whole.controls, outcome.sets.judged_on)]),
         "learned": any(r.learned for r in rounds),
         **_asked(plan, start),
         "offer": whole.offer,
@@ -246,6 +239,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "warnings": [*problem.setup.alarms, *risks(problem.allowed), *warnings_of(split, given, metrics, suspects)],
         "seed": plan.seed,
     }
+    metrics["reason"] += _right_is(given["train"])
     repaired = given["train"].network.module_with(theta, model)
     return Repair(repaired, metrics, gone, theta, tuple(rounds), given, split, changed, plan.floor, plan.kept)
 
@@ -256,10 +250,10 @@ def _asked(plan: Plan, start: Params) -> dict[str, Any]:
     return {"broken_costs": plan.broken_costs, "budget": plan.budget, "left_out": less}
 
 
-def _right_is(train: Factor) -> list[str]:
+def _right_is(train: Factor) -> str:
     """What a right prediction is, where targets are numbers."""
     family = train.network.likelihood.family
-    return [f"right is within {family.within:g} of the target"] if isinstance(family, Gaussian) else []
+    return f"; right is within {family.within:g} of the target" if isinstance(family, Gaussian) else ""
 
 
 def _fell(names: Sequence[str]) -> list[str]:
