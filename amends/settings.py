@@ -142,7 +142,11 @@ class Learning:
     failure: float = 2.0  # what a failure counts when learned; an example of D, whose label nobody checked, counts 1
     right: float = 4.0  # what a right example counts
     most: float = 2.0  # right examples learned with the failures at most, as a multiple of D
-    least: int = 20  # and at least: failures alone pull a model towards their own classes, and nobody would see it
+
+    def outweighs(self, failures: int, examples: int, right: int) -> bool:
+        """Whether so many failures would count more than D and the right examples learned with them, so that nothing
+        would hold the model."""
+        return self.failure * failures > examples + self.right * min(right, self.most * examples)
 
 
 @dataclass(frozen=True)

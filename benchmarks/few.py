@@ -4,6 +4,7 @@ examples too.
 
     python benchmarks/few.py --data DIR --settings "C, MLP" "C, CNN" D --seeds 5
     python benchmarks/few.py --data DIR --settings "C, MLP" Clean --seeds 10 --numbers 10 20 40 --repairs
+    python benchmarks/few.py --data DIR --settings D --numbers 100 --repairs --right 0 --forget
 
 DIR as in quality.py. Runs on torch and numpy alone.
 """
@@ -57,7 +58,9 @@ def repairs(todo: tuple[str, int, argparse.Namespace]) -> dict[int, dict[str, fl
     x, y = world.sets["query"]
     outcomes = {}
     for number in (n for n in args.numbers if n <= len(y)):
-        made = amends.repair(world.net, world.train, (x[:number], y[:number]), world.sets["guard"], batch_size=1024)
+        given = tuple(part[: args.right] for part in world.sets["guard"]) if args.right else None
+        learn = False if args.forget else None
+        made = amends.repair(world.net, world.train, (x[:number], y[:number]), given, learn=learn, batch_size=1024)
         right = {k: 1 - amends.failing(made.model, world.sets[k]).mean() for k in ("holdout", "remaining")}
         outcomes[number] = {"repaired": float(made.verdict != "not repaired"), **right}
     return outcomes
@@ -83,6 +86,7 @@ def main() -> None:
     ask.add_argument("--right", type=int, default=10**9, help="right examples that are given at most")
     ask.add_argument("--seeds", type=int, default=5)
     ask.add_argument("--jobs", type=int, default=2)
+    ask.add_argument("--forget", action="store_true", help="only forget, and learn from no failure")
     ask.add_argument("--repairs", action="store_true", help="repair with so many failures, instead of ranking")
     args = ask.parse_args()
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:

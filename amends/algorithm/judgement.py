@@ -101,9 +101,8 @@ class Judgement:
         fixed, left, size = max(more, key=lambda one: one[:2])
         share = self.objective.failures
         cost = share * (fixed - now) / ((1 - share) * (works - left))  # at which both are worth the same
-        least = min(
-            (fit.remaining for fit in size.fits if fit.remaining is not None), default=left
-        )  # any fit may judge
+        every = [fit.remaining for fit in size.fits if fit.remaining is not None]
+        least = min(every, default=left)  # any of its fits may judge
         needed = [f"floor={ceil(100 * (before - least - ROUNDING)) / 100:g}"] if self._below_floor(least) else []
         needed += [f"broken_costs={floor_to_two(cost):g}"] if cost < self.objective.broken_costs else []
         allowed = replace(self.objective, broken_costs=min(floor_to_two(cost), self.objective.broken_costs))

@@ -66,7 +66,7 @@ class Problem:
             asked.least, settings, budget, isinstance(treat_with, Default),
         )  # fmt: skip
         setup = setup_of(given, split, learning, asked.whole).check(asked.anyway)
-        if learning is None and len(split.guard) < settings.learning.least:
+        if learning is None and settings.learning.outweighs(len(split.query), len(train), len(split.guard)):
             plan = replace(plan, learning=False)
         return cls(given, split, tuple(parts), plan, setup, asked.allowed)
 

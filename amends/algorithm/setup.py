@@ -84,7 +84,7 @@ def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, wh
         *_less_of_train(rows),
         *_some_learned(leaked, counts["failures"]),
         *_shown(split),
-        *_to_be_learned(split, learning),
+        *_to_be_learned(split, learning, len(sets["train"])),
     ]
     return Setup(rows, tuple(alarms), tuple(notes))
 
@@ -152,14 +152,14 @@ def _shown(split: Split) -> Iterator[str]:
         )
 
 
-def _to_be_learned(split: Split, learning: bool | None) -> Iterator[str]:
+def _to_be_learned(split: Split, learning: bool | None, train: int) -> Iterator[str]:
     if learning is False:
         return
-    q, g, least = len(split.query), len(split.guard), DEFAULT.learning.least
-    if learning is None and g < least:
+    q, g = len(split.query), len(split.guard)
+    if learning is None and DEFAULT.learning.outweighs(q, train, g):
         yield (
-            f"failures are not learned from: at least {least} right examples must be learned with them, and "
-            f"{many(g, 'guards', 'guard')} the repair; give {2 * least} or more as remaining, or learn=True"
+            f"failures are not learned from: {many(q, 'failure')}, which count twice, would outweigh "
+            f"{many(train, 'training example')} and {many(g, 'right example')}; give more right examples, or learn=True"
         )
         return
     beside = f" and {many(g, 'right example')}" if g else ""

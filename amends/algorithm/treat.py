@@ -147,8 +147,8 @@ def treated(
     """`treat`, once model and data have been made into evidence."""
     if not isinstance(method, Method):
         raise BadInput(
-            f"method is {method!r}; it is no object of amends.methods, or one that does not treat; pass one that does, "
-            "such as amends.methods.newton()"
+            f"method is {method!r}, which does not treat; pass an object of amends.methods that does, such as "
+            "amends.methods.newton()"
         )
     if len(causes) == len(train):
         raise BadInput("causes are all of train; nothing is left to learn from; keep at least one example")

@@ -131,7 +131,7 @@ def show_curve(
             pairs = [(share_of(row[name]), share_of(control.get(name))) for name in ("holdout", "remaining")]
             table.add_row(f"{count}{mark}", *pairs[0], *pairs[1])
         elif by == "causes, failures learned" and learned:  # what is handed back
-            table.add_row(f"{count} ← and learned", share_of(row["holdout"]), "", share_of(row["remaining"]), "")
+            table.add_row(f"{count}, learned too ←", share_of(row["holdout"]), "", share_of(row["remaining"]), "")
     (console or console_of()).print(table)
 
 

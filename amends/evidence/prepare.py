@@ -149,8 +149,8 @@ def _look_at_outputs(network: Network, data: Examples) -> None:
     written = [name for name, b in network.module.named_buffers() if b._version != times.get(name, b._version)]
     if written:
         raise BadInput(
-            f"the model writes into its buffer {written[0]} in forward, also in eval mode; model; return it instead, "
-            "or set self.NAME = ... in place of self.NAME += ..."
+            f"forward changes the buffer {written[0]} in place, also in eval mode; model; assign a new tensor, or "
+            "leave it as it is in eval mode"
         )
     with torch.enable_grad():
         again = network.outputs({k: p.detach().requires_grad_() for k, p in network.params.items()}, few)

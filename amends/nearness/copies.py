@@ -113,8 +113,9 @@ def _numbers(data: Factor) -> torch.Size | None:
     """The shape of inputs that are one tensor of numbers, so that some can be nearer than others; None where they are
     not, and where an input is a single number: points on one axis lie near each other without being copies."""
     x = data.examples.x
-    known = isinstance(x, Tensor) and x.is_floating_point() and x.shape[1:].numel() > 1
-    return x.shape[1:] if known and isinstance(x, Tensor) else None
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.shape[1:].numel() == 1:
+        return None
+    return x.shape[1:]
 
 
 def _mean(data: Factor) -> Tensor:

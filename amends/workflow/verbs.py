@@ -213,7 +213,7 @@ def _ids_as_written(run: Run, frame: pd.DataFrame) -> None:
     for line, (index, name) in enumerate(zip(frame["index"].tolist(), frame["id"].astype(str), strict=True), 2):
         if known.get(int(index), name) != name:
             what = f"index {index} is {known[int(index)]}, but its row says {name}"
-            todo = "put the row together again; columns of a table are sorted all at once"
+            todo = "put it back; when you sort, sort whole rows"
             raise BadInput(f"{what}; {run.folder / 'causes.csv'} line {line}; {todo}")
 
 

@@ -53,7 +53,7 @@ def test_a_column_sorted_alone_is_seen(identified, capsys):
     said = capsys.readouterr().err
     assert f"; {identified}/causes.csv line " in said
     assert "but its row says " in said
-    assert "columns of a table are sorted all at once" in said
+    assert "when you sort, sort whole rows" in said
 
 
 def test_a_table_saved_in_another_encoding_is_the_users_and_no_damage(identified, capsys):

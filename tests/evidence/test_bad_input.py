@@ -234,5 +234,5 @@ def test_a_model_that_writes_into_a_buffer_is_refused_by_the_name_of_the_buffer(
             return self.net(x)
 
     data = torch.randn(6, 2), torch.tensor([0, 1] * 3)
-    with pytest.raises(BadInput, match="the model writes into its buffer times in forward"):
+    with pytest.raises(BadInput, match="forward changes the buffer times in place"):
         amends.identify(Counts(), data, data, method=amends.methods.grad_dot())
