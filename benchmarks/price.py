@@ -81,10 +81,10 @@ class Price:
         unit = min(timed(lambda: one_pass(world), device)[1] for _ in range(3))
         sets, method = (world.sets["query"], world.sets["guard"]), amends.methods.default(budget)
         found, identify = timed(
-            lambda: amends.identify(world.net, world.train, *sets, method=method, batch_size=BATCH), device
+            lambda: amends.identify(world.net, world.known, *sets, method=method, batch_size=BATCH), device
         )
         made, repair = timed(
-            lambda: amends.repair(world.net, world.train, failures, right, budget=budget, batch_size=BATCH), device
+            lambda: amends.repair(world.net, world.known, failures, right, budget=budget, batch_size=BATCH), device
         )
         if world.wrong.any():
             self.precision = average_precision(found.scores, world.wrong)

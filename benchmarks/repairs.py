@@ -57,10 +57,10 @@ def one(todo: tuple[str, str, int, str, float]) -> Row | None:
     warnings.filterwarnings("ignore")
     world, _ = price.trained(folder, setting, seed, device)
     failures, right = world.held_out
-    result = amends.repair(world.net, world.train, failures, right, seed=seed)
+    result = amends.repair(world.net, world.known, failures, right, seed=seed)
     control = next(row for row in result.metrics["curve"] if row["by"] == "nothing")
     share, wrong = len(failures[1]) / (len(failures[1]) + len(right[1])), world.wrong
-    clean, nan = (amends.treat(world.net, world.train, wrong, seed=seed) if wrong.any() else None), float("nan")
+    clean, nan = (amends.treat(world.net, world.known, wrong, seed=seed) if wrong.any() else None), float("nan")
     with torch.no_grad():
         loss = nnf.cross_entropy(outputs(world.net, world.train[0]), world.train[1], reduction="none").cpu().numpy()
         of = [float((outputs(clean, x).argmax(1) == y).double().mean()) for x, y in (failures, right)] if clean else []

@@ -22,11 +22,16 @@ from mistakes import Belief, Mistaken
 from networks import MeanOfWords, paper_cnn, residual_cnn, small_cnn, small_mlp, strided_cnn
 from resnet import ResNet, resnet18
 from sources import Arrays, Data, numbered, pictures, with_corner
-from torch import Tensor, nn
-from training import for_epochs, in_half_precision, until_it_memorised, until_it_stops_improving, with_crops_and_flips
+from torch import nn
+from training import (
+    for_epochs,
+    in_half_precision,
+    shifted_and_mirrored,
+    until_it_memorised,
+    until_it_stops_improving,
+    with_crops_and_flips,
+)
 from worlds import Flipped, Planted, Recipe, World, world
-
-from amends.trace import Trace
 
 ONE_WAY = {(1, 7): 0.3, (9, 4): 0.3, (3, 5): 0.3, (6, 0): 0.3}
 SYMMETRIC = {(1, 7): 0.3, (7, 1): 0.3, (6, 9): 0.3, (9, 6): 0.3}
@@ -163,14 +168,15 @@ def people(rows: list[list[str]], seed: int, device: str, flips: dict | None = N
 
 def objects(
     train: Arrays, test: Arrays, seed: int, device: str, make: Callable[[], nn.Module] = ResNet, flips: Wrong = OBJECTS,
-    fit: Callable[[nn.Module, Tensor, Tensor], Trace] = in_half_precision,
+    well: bool = False,
 ) -> World:  # fmt: skip
-    """CIFAR-10, each channel less its mean and over its deviation."""
+    """CIFAR-10, each channel less its mean and over its deviation; trained well, with crops and flips."""
     x = train[0] / np.float32(255)
     mean, deviation = x.mean((0, 2, 3), keepdims=True), x.std((0, 2, 3), keepdims=True)
     sets = [((a / np.float32(255) - mean) / deviation, b.astype(np.int64)) for a, b in (train, test)]
     data = planted(sets[0], sets[1], flips, device)
-    return world(data, Recipe(make, fit, models=1), seed, device, large=True)
+    fit, augment = (with_crops_and_flips, shifted_and_mirrored) if well else (in_half_precision, None)
+    return world(data, Recipe(make, fit, 1, augment), seed, device, large=True)
 
 
 def few_garments(
@@ -202,7 +208,7 @@ def human_like(name: str, pixels: Wrong, words: Wrong, small: Wrong) -> dict[str
         f"Banking, {name}": lambda d, seed, on: questions(d.banking(), seed, on, False, words),
         f"CIFAR, {name}": lambda d, seed, on: objects(*d.all_of_cifar(), seed, on, flips=small),
         f"CIFAR, {name}, well": lambda d, seed, on: objects(
-            *d.all_of_cifar(), seed, on, make=resnet18, flips=small, fit=with_crops_and_flips
+            *d.all_of_cifar(), seed, on, make=resnet18, flips=small, well=True
         ),
     }
 
@@ -233,10 +239,10 @@ SETTINGS: dict[str, Callable[[Data, int, str], World]] = {
     ),
     "Fashion, two": lambda d, seed, on: two_garments(d.arrays("fashion_mnist"), seed, on),
     "CIFAR": lambda d, seed, on: objects(*d.all_of_cifar(), seed, on),
+    "CIFAR, well": lambda d, seed, on: objects(*d.all_of_cifar(), seed, on, make=resnet18, well=True),
+    "CIFAR, well, ResNet-50": lambda d, seed, on: objects(*d.all_of_cifar(), seed, on, well=True),
     "Clean": lambda d, seed, on: digits(d.arrays("digits"), seed, on, small_mlp, {}),
-    "CIFAR, clean, well": lambda d, seed, on: objects(
-        *d.all_of_cifar(), seed, on, make=resnet18, flips={}, fit=with_crops_and_flips
-    ),
+    "CIFAR, clean, well": lambda d, seed, on: objects(*d.all_of_cifar(), seed, on, make=resnet18, flips={}, well=True),
 }
 for name, pixels, words, small in (
     ("confused", mistakes.weaker(mistakes.linear), mistakes.weaker(mistakes.of_words, 0.5, 20),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as nnf
 
 from amends.trace import Recorder, Trace
+
+Augment = Callable[[Tensor], Tensor]  # of a batch of inputs
 
 
 def until_it_stops_improving(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
@@ -80,6 +83,25 @@ def in_half_precision(
             optimiser.step()
             rates.step()
     return Recorder(net).trace()
+
+
+@dataclass(frozen=True, eq=False)
+class Augmented:
+    """Examples whose inputs are drawn anew each time they are read."""
+
+    x: Tensor
+    y: Tensor
+    augment: Augment
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
+        return self.__getitems__([i])[0]
+
+    def __getitems__(self, at: list[int]) -> list[tuple[Tensor, Tensor]]:
+        rows = torch.tensor(at, device=self.x.device)
+        return list(zip(self.augment(self.x[rows]), self.y[rows], strict=True))
 
 
 def with_crops_and_flips(net: nn.Module, x: Tensor, y: Tensor) -> Trace:

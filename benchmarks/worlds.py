@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from sources import Arrays
 from torch import Tensor, nn
+from training import Augment, Augmented
 
-from amends.data import flip_labels
+from amends.data import flip_labels, views
 from amends.trace import Trace
 
 Pair = tuple[Tensor, Tensor]
@@ -36,6 +37,12 @@ class World:
     share: float
     refit: Callable[[Tensor], nn.Module]  # from scratch on some of D
     large: bool = False  # 50,000 images and millions of parameters: curvature from a part, shorter treatments
+    augment: Augment | None = None  # as the model was trained
+
+    @property
+    def known(self) -> Any:
+        """The training set as a user gives it: with its augmentation, where there is one."""
+        return self.train if self.augment is None else views(self.train, Augmented(*self.train, self.augment))
 
     @property
     def held_out(self) -> tuple[Pair, Pair]:
@@ -103,6 +110,7 @@ class Recipe:
     make: Callable[[], nn.Module]
     fit: Callable[[nn.Module, Tensor, Tensor], Trace]
     models: int = 3
+    augment: Augment | None = None  # which `fit` trains with
 
     def fitted(self, x: Tensor, y: Tensor, seed: int) -> tuple[nn.Module, Trace]:
         torch.manual_seed(seed)
@@ -132,5 +140,6 @@ def world(
         return recipe.fitted(x[at], y[at], seed)[0]
 
     return World(
-        net, (x, y), wrong, sets, float(ok.mean()), trace, tuple(other for other, _ in others), share, refit, large
-    )
+        net, (x, y), wrong, sets, float(ok.mean()), trace, tuple(other for other, _ in others), share, refit, large,
+        recipe.augment,
+    )  # fmt: skip

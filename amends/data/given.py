@@ -82,7 +82,7 @@ def _viewed(data: Views, name: str, accepts: set[str]) -> Records:
             item = data.training[i]
         input_of(item, both.x)
         label = next((item[k] for k in LABELS if k in item), None) if isinstance(item, Mapping) else item[1]
-        if label is not None and not same(np.asarray(label, dtype=float), both.y[i].double()):
+        if label is not None and not same(np.asarray(_scalar(label), dtype=float), both.y[i].double()):
             raise BadInput(
                 f"{name}[{i}] has label {label} in the training view and {both.y[i].tolist()} in the scoring view; "
                 "pass two views of the same examples, in the same order"

@@ -17,6 +17,7 @@ from amends.data.formats.pictures import Pictures
 from amends.data.formats.raw import IMAGE, TEXT, Raw
 from amends.data.inputs import Inputs, each, leaves, stacked
 from amends.data.stored import MOST, STAYS, as_stored, size_of
+from amends.data.views import Batches
 from amends.errors import BadInput, first_line, kind_of
 
 BLOCK = 4096  # images turned into floats at once
@@ -232,7 +233,7 @@ def _filled(items: Iterator[Any], raw: Raw) -> Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Augmented:
+class Augmented(Batches):
     """The examples of a source with augmentation: item i is (x, y), and is read anew each time."""
 
     source: Source

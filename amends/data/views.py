@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,14 +32,22 @@ def views(scoring: Any, training: Any) -> Views:
     """The same examples twice, in the same order: `scoring` without randomness, `training` augmented.
 
     Scores, curvature and evaluation use `scoring`. Fine-tuning and retraining read the inputs of every
-    batch anew from `training`, a Dataset of (x, y); labels always come from `scoring`. The global random
-    generators of torch, numpy and python are seeded with the method's seed while it is read.
+    batch anew from `training`, a Dataset of (x, y), together where it has `__getitems__`; labels always come
+    from `scoring`. The global random generators of torch, numpy and python are seeded with the method's seed
+    while it is read.
     """
     return Views(scoring, training)
 
 
+class Batches(ABC):
+    """A view of ours, which makes the inputs of several items at once; a user's Dataset gives items."""
+
+    @abstractmethod
+    def inputs(self, positions: np.ndarray, like: Inputs) -> Inputs: ...
+
+
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Batches):
     """Some items of a view."""
 
     view: Any
@@ -132,9 +141,21 @@ def _at(x: Inputs, rows: Tensor) -> Inputs:
 
 
 def _inputs(view: Any, positions: np.ndarray, like: Inputs) -> Inputs:
-    if hasattr(view, "inputs"):
+    if isinstance(view, Batches):
         return view.inputs(positions, like)
-    return stacked([input_of(view[int(i)], like) for i in positions], "the training view")
+    return stacked([input_of(item, like) for item in _items(view, positions.tolist())], "the training view")
+
+
+def _items(view: Any, positions: list[int]) -> list[Any]:
+    """Of a Dataset; at once where it reads several together, as PyTorch's own loader asks for them."""
+    if not hasattr(view, "__getitems__"):
+        return [view[i] for i in positions]
+    items = list(view.__getitems__(positions))
+    if len(items) != len(positions):
+        raise BadInput(
+            f"the training view gives {len(items)} items for {len(positions)} positions; __getitems__; return one each"
+        )
+    return items
 
 
 def input_of(item: Any, like: Inputs) -> Any:

@@ -29,7 +29,7 @@ from benchmarks.published.kronfluence import scaled
 from benchmarks.published.resnet9 import ResNet9, step
 from benchmarks.sources import Data
 from benchmarks.timing import timed
-from benchmarks.training import shifted_and_mirrored
+from benchmarks.training import Augmented, shifted_and_mirrored
 
 STEPS, TUNING, BATCH, RATE, DECAY = 4000, 1000, 512, 0.025, 5e-4
 PATCH, PLANE, CAT, DOG = 3, 0, 3, 5
@@ -146,7 +146,8 @@ def repaired(net: nn.Module, w: World) -> tuple[nn.Module, np.ndarray]:
     called = harmed == PLANE if w.kind == "poison" else (harmed == CAT) | (harmed == DOG)
     failed = ((harmed != yh) & called).nonzero().flatten()[:SHOWN]
     right = torch.cat([xh[harmed == yh], xo[other == yo]]), torch.cat([yh[harmed == yh], yo[other == yo]])
-    result = amends.repair(net, w.train, (xh[failed], yh[failed]), right, batch_size=1024, seed=w.seed, progress=False)
+    train = amends.data.views(w.train, Augmented(*w.train, shifted_and_mirrored))  # as the network learned it
+    result = amends.repair(net, train, (xh[failed], yh[failed]), right, batch_size=1024, seed=w.seed, progress=False)
     return result.model, result.removed
 
 

@@ -173,6 +173,30 @@ def test_views_of_dicts_and_tuples():
     assert data[[3]].anew(0).x[1].tolist() == [[3]]
 
 
+class Together(Shaken):
+    """The same, with several read at once, and a name that views of ours use for something else."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.inputs = X
+        self.asked = []
+
+    def __getitems__(self, positions):
+        self.asked.append(len(positions))
+        return [self[i] for i in positions]
+
+
+def test_several_items_are_read_at_once_where_the_set_can():
+    together = Together(DRAWS["torch"])
+    assert torch.equal(tuned(views((X, Y), together)), tuned(views((X, Y), Shaken(DRAWS["torch"]))))
+    assert together.asked == 2 * ([16] * 3 + [10]), "one batch after the other, in each of two passes"
+
+
+class Fewer(Shaken):
+    def __getitems__(self, positions):
+        return []
+
+
 def drawn(scoring, training, at=(0,)):
     return examples(views(scoring, training), "train")[list(at)].anew(0)
 
@@ -188,6 +212,8 @@ WRONG = {
         lambda: drawn(
             {"a": torch.zeros(2, 2), "b": torch.zeros(2, 3), "label": torch.zeros(2)}, [{"a": torch.zeros(2)}] * 2),
         "an item of the training view has the columns a; return a, b"),
+    "fewer items than asked for": (
+        lambda: drawn((X, Y), Fewer(DRAWS["torch"])), "gives 0 items for 1 positions; __getitems__; return one each"),
     "other shapes beside others": (
         lambda: (examples(views((X, Y), [(torch.zeros(9), int(y)) for y in Y]), "train")
                  + examples((X, Y), "failures")).anew(0),
