@@ -3,62 +3,22 @@
 from __future__ import annotations
 
 import random
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
-from torch.utils.data import Dataset, TensorDataset
 
 import amends
 from amends.data import Records, examples, read, views
-from amends.data.views import TWICE, seeded
+from amends.data.views import seeded
 from amends.editors.climb import Adam
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical
-
-N = 60
-
-
-def digits():
-    pixels, labels = load_digits(return_X_y=True)
-    return torch.tensor(pixels[:N] / 16.0, dtype=torch.float32), torch.tensor(labels[:N])
-
-
-X, Y = digits()
-
-
-class Shaken(Dataset):
-    """Digits with noise from one of the three places a transform may draw from; counts what is read."""
-
-    def __init__(self, draw, scale=0.3, n=N):
-        self.draw, self.scale, self.n, self.read = draw, scale, n, []
-
-    def __len__(self):
-        return self.n
-
-    def __getitem__(self, i):
-        self.read.append(i)
-        return X[i] + self.scale * torch.as_tensor(self.draw(), dtype=torch.float32), int(Y[i])
-
-
-DRAWS = {
-    "torch": lambda: torch.randn(64),
-    "numpy": lambda: np.random.standard_normal(64),
-    "python": lambda: [random.gauss(0, 1) for _ in range(64)],
-}
-
-
-def model():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return nn.Linear(64, 10)
-
+from tests.data.shaken import DRAWS, N, Shaken, X, Y, model
 
 TUNE = amends.methods.fine_tune(epochs=2, batch=16)
 
@@ -228,40 +188,6 @@ def test_views_that_do_not_fit(case):
         call()
     assert "; " in str(caught.value), "what and where; what to do"
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("draw", DRAWS)
-def test_random_sets_are_noticed(draw):
-    with pytest.warns(
-        UserWarning, match=r"train returns the same example differently.*amends.data.views\(scoring, tr"
-    ) as told:
-        amends.identify(model(), Shaken(DRAWS[draw]), (X[:5], Y[:5]), method=amends.methods.loss())
-    assert len(told) == 1
-    assert "\n" not in str(told[0].message)
-    assert told[0].filename == __file__
-
-
-class Unreadable:
-    """Something that is no number and cannot be compared."""
-
-    def __array__(self, dtype=None, copy=None):
-        raise TypeError("no array")
-
-
-def test_steady_sets_raise_no_alarm_and_are_read_once():
-    still = Shaken(DRAWS["torch"], 0.0)
-    odd = [({"a": torch.tensor([1.0]), "b": Unreadable()}, 0)]
-    missing = [(torch.tensor([float("nan"), 1.0]), 1)] * 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        examples(still, "train")
-        examples(TensorDataset(X, Y), "train")
-        with pytest.raises(BadInput, match="NaN or infinity"):
-            examples(missing, "train")
-        with pytest.raises(BadInput, match="cannot be stacked"):
-            examples(odd, "train")
-    assert len(still.read) == N + TWICE
-    assert max(still.read.count(i) for i in range(N)) == 2
 
 
 def test_read_can_augment(tmp_path):
