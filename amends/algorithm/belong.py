@@ -28,6 +28,7 @@ from amends.evidence.factor import Factor
 from amends.nearness.neighbours import features
 
 LOOKED_AT = 1000  # examples of a set, drawn at random where it has more
+MET = 256  # of train, with which batch norm is compared to what it remembers
 FEW = 32  # examples that are held in float64 at once
 LEAST = 30  # examples below which no test of a setup is worth making
 NAMED = 6  # outputs, or columns, that a message names
@@ -159,18 +160,19 @@ def _from_memory(train: Factor) -> float | None:
     if not (norms := _remembering(train)):
         return None
     first = norms[0]
-    met: list[Tensor] = []
-    handle = first.register_forward_pre_hook(lambda _, args: met.append(args[0].detach()))
+    met: list[tuple[int, Tensor, Tensor]] = []
+    handle = first.register_forward_pre_hook(
+        lambda _, args: met.append((len(args[0]), *_of_channels(args[0].detach())))
+    )
     try:
-        x, _ = train.examples.fetch(0, min(len(train), train.batch))
-        train.network.outputs(train.network.params, x)
+        train[:MET].outputs(train.network.params)
     finally:
         handle.remove()
     assert first.running_mean is not None
     assert first.running_var is not None
     if not met:
         return None
-    return float(_distances(*_of_channels(met[0]), first.running_mean.double(), first.running_var.double()).median())
+    return float(_distances(*_joined(met), first.running_mean.double(), first.running_var.double()).median())
 
 
 def _remembering(train: Factor) -> list[nn.modules.batchnorm._BatchNorm]:
@@ -212,10 +214,16 @@ def _shape(data: Factor) -> tuple[int, ...] | None:
 
 def _of_inputs(sets: list[Factor]) -> tuple[Tensor, Tensor]:
     """Mean and variance of each channel, or of each column, over the examples of all these sets."""
-    parts = [_moments(leaves(f.examples.fetch(i, i + FEW)[0])[0]) for f in sets for i in range(0, len(f), FEW)]
-    sizes = [min(FEW, len(f) - i) for f in sets for i in range(0, len(f), FEW)]
-    weight = torch.tensor(sizes, dtype=torch.float64)[:, None] / sum(sizes)
-    means, spreads = (torch.stack([part[k].cpu() for part in parts]) for k in (0, 1))  # sets may be on two devices
+    parts = ((f, i, min(i + FEW, len(f))) for f in sets for i in range(0, len(f), FEW))
+    found = [(stop - start, *_moments(leaves(f.examples.fetch(start, stop)[0])[0])) for f, start, stop in parts]
+    return _joined([(n, mean.cpu(), var.cpu()) for n, mean, var in found])  # sets may be on two devices
+
+
+def _joined(parts: list[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Mean and variance of all, from the size, mean and variance of each part."""
+    sizes, means, spreads = (list(own) for own in zip(*parts, strict=True))
+    means, spreads = torch.stack(means), torch.stack(spreads)
+    weight = torch.tensor(sizes).to(means)[:, None] / sum(sizes)
     mean = (weight * means).sum(0)
     return mean, (weight * (spreads + (means - mean) ** 2)).sum(0)
 

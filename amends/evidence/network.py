@@ -160,7 +160,7 @@ class Network:
         return [f"the weights are {name}: they are computed in float32 and handed back in {name}"]
 
     def outputs(self, theta: Params, x: Inputs) -> Tensor:
-        x = each(x, lambda t: t.to(self.device, self.dtype if t.is_floating_point() else None))
+        x = each(x, self._placed)
         args, kwargs = ((), x) if isinstance(x, dict) else (x if isinstance(x, tuple) else (x,), {})
         with self._differentiable():
             out = functional_call(self.module, theta, args, kwargs, tie_weights=self.tied)
@@ -168,6 +168,10 @@ class Network:
         if not isinstance(out, Tensor):
             raise BadInput(f"the model returns {kind_of(out)}; return a tensor, or an object with .logits")
         return out.to(self.dtype) if out.dtype in HALF else out
+
+    def _placed(self, t: Tensor) -> Tensor:
+        t = t.to(self.device, self.dtype if t.is_floating_point() else None)
+        return t.to(memory_format=torch.channels_last) if self.room.channels_last and t.ndim == 4 else t
 
     @cached_property
     def tied(self) -> bool:

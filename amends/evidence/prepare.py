@@ -18,10 +18,10 @@ from amends.data.hashes import labels_hash, weights_hash
 from amends.data.inputs import form, in_the_form_of
 from amends.distributed.group import alike, world
 from amends.errors import BadInput, OutOfMemory, first_line
+from amends.evidence.cpu import as_before, settle
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.room import refused
-from amends.evidence.threads import as_before, settle
 from amends.likelihoods import Categorical, Custom, as_likelihood
 from amends.models import module_of
 
@@ -59,10 +59,10 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
         network.check(data)
     _on_every_rank(network, given.values())
     _look_at_outputs(network, first)
-    settle(network, first)
+    batch = settle(network, first, int(batch_size))
     there = set() if network.device.type == "cpu" else resident({name: _bytes(data) for name, data in given.items()})
     return {
-        name: Factor.of(network, data.to(network.device) if name in there else data, int(batch_size))
+        name: Factor.of(network, data.to(network.device) if name in there else data, batch)
         for name, data in given.items()
     }
 

@@ -1,4 +1,5 @@
-"""How many examples fit into memory at once, learned as allocations are refused."""
+"""How many examples are computed at once, which becomes less as allocations are refused, and how images lie in
+memory."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ def refused(e: BaseException) -> bool:
 
 @dataclass(eq=False)
 class Room:
-    """The largest batch that is tried; shared by all that is computed with one network."""
+    """The largest batch that is tried, and whether the channels of a pixel lie side by side; shared by all that is
+    computed with one network."""
 
     most: int | None = None
+    channels_last: bool = False
 
     def fits(self, batch: int) -> int:
         return batch if self.most is None else min(batch, self.most)
