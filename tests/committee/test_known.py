@@ -40,9 +40,12 @@ def kept(request, monkeypatch):
 )
 def test_log_p_is_that_of_the_model_to_the_bit(targets, likelihood):
     data = world(targets, likelihood)
-    some = torch.arange(3, 40).numpy()
-    assert torch.equal(Known.of(data).log_p, data.per_example(data.network.params))
-    assert torch.equal(Known.of(data)[some].log_p, Known.of(data).log_p[3:40])
+    every, some = Known.of(data), torch.arange(3, 40).numpy()
+    assert torch.equal(every.log_p, data.per_example(data.network.params))
+    if every.outputs is None:  # asked again, in other batches: some processors then round otherwise
+        torch.testing.assert_close(every[some].log_p, every.log_p[3:40])
+    else:
+        assert torch.equal(every[some].log_p, every.log_p[3:40])
     assert Known.of(data[:0]).log_p.shape == (0,)
 
 

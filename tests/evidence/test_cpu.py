@@ -10,6 +10,7 @@ from torch import nn
 
 import amends
 from amends.data.examples import examples
+from amends.editors import LBFGS
 from amends.evidence import cpu
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical
@@ -155,14 +156,15 @@ def test_a_model_that_pools_images_is_computed_with_their_channels_side_by_side(
 def test_scores_do_not_depend_on_how_images_lie(monkeypatch, method):
     model = small_cnn(nn.MaxPool2d(2))
     sets = sets_of(model, torch.randn(120, 3, 8, 8))
-    way = getattr(amends.methods, method)()
+    few = {"climb": LBFGS(steps=10)} if method == "functional" else {}  # as the default has; more magnify rounding
+    way = getattr(amends.methods, method)(**few)
     found = []
     for pools in (("max_pool2d",), ()):
         monkeypatch.setattr(cpu, "POOLS", pools)
         SEEN.clear()
         found.append(amends.identify(Noting(model), *sets, method=way).scores)
         assert SEEN[-1][2] == bool(pools)
-    assert np.corrcoef(*found)[0, 1] > 0.999  # a finite edit in float32 magnifies rounding
+    assert np.corrcoef(*found)[0, 1] > 0.999  # float32, summed in another order
 
 
 OTHERS = {
