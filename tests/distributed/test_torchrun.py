@@ -108,8 +108,8 @@ def test_fits_that_take_long_are_made_by_every_process_and_kept_by_none(project)
 
 
 def test_a_search_whose_steps_are_spread_says_so_and_is_close_to_that_of_one_process(project):
-    """Bytes differ, which shows that the steps were shared. L-BFGS in float32 magnifies the rounding: below a hundredth on
-    one processor, by a tenth on another."""
+    """Bytes differ, which shows that the steps were shared. L-BFGS in float32 magnifies the rounding: to below a
+    hundredth on one processor, to a tenth on another."""
     ask = ["identify", "--method", "functional", "-q"]
     assert ended(started(2, project, *ask, "-o", "runs/spread", "--spread")) == [0, 0]
     with pytest.MonkeyPatch.context() as patch:
