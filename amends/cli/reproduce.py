@@ -35,6 +35,8 @@ ON = ("mnist", "cifar10", "digits")
 @click.option("--method", multiple=True, help="A row to make, or all; may be given several times.")
 @click.option("--remove", type=click.IntRange(min=1), multiple=True,
               help="How many causes to remove; may be given several times.")  # fmt: skip
+@click.option("--patience", type=click.IntRange(min=1), default=120, show_default=True,
+              help="Seconds a method may take with a network of CIFAR-10 before it is given up.")  # fmt: skip
 @json_option
 def reproduce(item: str | None, listed: bool, seeds: str, as_json: bool, **given: Any) -> None:
     """Run the experiment ITEM of the paper. Its numbers go to CSV files, one a seed, its figures are made from them.

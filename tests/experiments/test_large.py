@@ -13,6 +13,7 @@ from torch.testing import assert_close
 
 from amends import methods
 from amends.algorithm.treat import treat
+from amends.cli.app import run
 from amends.curvature import GGN, Diagonal
 from amends.errors import BadInput, NonFinite, OutOfMemory
 from amends.remember import Laplace
@@ -107,6 +108,14 @@ def test_a_row_that_was_given_up_is_made_where_more_seconds_may_do(start, tmp_pa
 
 def fail(error):
     raise error
+
+
+@pytest.mark.parametrize(("words", "seconds"), [([], 120), (["--patience", "500"], 500)])
+def test_the_command_hands_on_how_many_seconds_a_method_may_take(words, seconds, monkeypatch):
+    plans = []
+    monkeypatch.setattr("experiments.running.reproduce", lambda plan: plans.append(plan) or [])
+    assert run(["reproduce", "causes", "--on", "cifar10", *words]) == 0
+    assert plans[0].start(0).patience == seconds
 
 
 def test_a_row_of_two_kinds_is_there_once_both_are(tmp_path):
