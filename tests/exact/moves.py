@@ -50,9 +50,9 @@ def climbing(theta, x, y, weight=1.0):
     return weight * np.log((p * own).sum(1)).sum(), tanh.sent_back(theta, x, weight * (own - p))
 
 
-def climbed(terms, start, steps):
+def climbed(terms, start, steps, tolerance=1e-4):
     """Where torch's own L-BFGS ends that climbs the sum of the terms, each with its value and gradient, in so many
-    steps; or when no entry of the gradient exceeds a ten thousandth of the largest at the start."""
+    steps; or when no entry of the gradient exceeds so small a part of the largest at the start."""
 
     def look(theta):
         values, slopes = zip(*(term(theta) for term in terms), strict=True)
@@ -73,7 +73,7 @@ def climbed(terms, start, steps):
         optimiser.step(closure)
         before, value = value, closure()
         assert value <= before
-        if value == before or np.abs(point.grad.numpy()).max() <= 1e-4 * unit * np.abs(slope).max():
+        if value == before or np.abs(point.grad.numpy()).max() <= tolerance * unit * np.abs(slope).max():
             break
     return point.detach().numpy()
 

@@ -175,6 +175,39 @@ def test_a_bounded_deletion_pushes_less_the_more_is_lost(name):
     np.testing.assert_allclose(treated(method, remaining=pair(W.rx, RIGHT)), kept[-1], atol=1e-8)
 
 
+QUADRATIC = {  # a quadratic with a path of its own for what is deleted, or the one it comes with; and how it fades
+    "kfac_ewc": (lambda **own: methods.kfac_ewc(0.7, **own), tanh.kronecker(W.theta, W.x) + 0.7 * EYE, 1.0),
+    "online_ewc": (lambda **own: methods.online_ewc(0.6, 0.7, **own), 0.6 * DIAGONAL + 0.7 * EYE, 0.6),
+    "si": (lambda **own: methods.si(run()[0], 5.0, **own), 5.0 * importance(), 1.0),
+}  # fmt: skip
+
+
+def pushed_away(precision, faded):
+    return lambda theta: -faded * tanh.gradients(theta, W.x[CAUSES], W.y[CAUSES]).sum(0) - precision @ (theta - W.theta)
+
+
+@pytest.mark.parametrize("name", QUADRATIC)
+def test_a_quadratic_forgets_along_the_path_it_is_told(name):
+    make, precision, faded = QUADRATIC[name]
+    path = tanh.adam(pushed_away(precision, faded), W.theta, 0.03, 9)
+    kept = [t for t in path if (tanh.logits(t, W.rx).argmax(1) == RIGHT).all()]
+    found = treated(make(unlearn=Adam(rate=0.03, epochs=9, batch=64, every=1)), remaining=pair(W.rx, RIGHT))
+    np.testing.assert_allclose(found, kept[-1], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["online_ewc", "si"])
+def test_as_shipped_it_forgets_along_the_damped_fixed_point(name):
+    """A hundred steps of a twentieth, each raised by ten times the mean of the diagonal that the data has."""
+    make, precision, faded = QUADRATIC[name]
+    data = precision - 0.7 * EYE if name == "online_ewc" else precision
+    raised, force = precision + 10 * np.trace(data) / tanh.SIZE * EYE, pushed_away(precision, faded)
+    theta, kept = W.theta, []
+    for _ in range(100):
+        theta = theta + 0.05 * np.linalg.solve(raised, force(theta))
+        kept += [theta] if (tanh.logits(theta, W.rx).argmax(1) == RIGHT).all() else []
+    np.testing.assert_allclose(treated(make(), remaining=pair(W.rx, RIGHT)), kept[-1], atol=1e-8)
+
+
 def test_a_laplace_posterior_moves_as_it_is_told():
     curvature = Diagonal(GGN(), prior=40.0)
     method = methods.laplace_mc(curvature, draws=2, exact=False, last_layer=False, climb=SHORT)
