@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.testing import assert_close
 
 import amends
@@ -15,8 +14,7 @@ from amends.editors import Each, Mode, Step, Variational, finer, follow
 from amends.editors.climb import LBFGS, Ascent, FixedPoint, Newton
 from amends.errors import BadInput
 from amends.remember import Laplace
-from amends.remember import Variational as FittedSpread
-from tests.conftest import Table, at_optimum, classification, factor, plain
+from tests.conftest import at_optimum, classification, factor, plain
 
 
 def test_a_path_that_costs_too_much_is_taken_again_in_shorter_steps(monkeypatch):
@@ -56,65 +54,6 @@ def test_damping_and_rate_leave_the_fixed_point_where_it_is():
     first, damped = (follow(Mode(unlearn=FixedPoint(1, damping=d))(q, -data[:5])).mean["weight"] for d in (0.0, 3.0))
     start, size = q.mean["weight"], q.precision._positive["weight"]
     assert_close((damped - start) * (size + 3.0 * q.precision.mean), (first - start) * size)
-
-
-MODELS = {"tied alone": lambda: Shared(), "loose": lambda: Table(), "by keyword": lambda: Keyword()}
-
-
-class Shared(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Linear(3, 3, dtype=torch.float64)
-
-    def forward(self, x):
-        return self.a(torch.tanh(self.a(x)))
-
-
-class Keyword(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Linear(3, 3, dtype=torch.float64)
-
-    def forward(self, x):
-        return self.a(input=x)
-
-
-GENERAL = ["ewc", "kfac_ewc", "vcl", "ogd", "linear", "relatif", "sufficiency", "sgd_influence"]
-
-
-def scored(model, name):
-    x, y, _ = classification()
-    method = methods.ogd(memory=2) if name == "ogd" else methods.BY_NAME[name]()
-    return amends.identify(model, (x[:50], y[:50]), (x[50:], y[50:]), method=method).scores
-
-
-@pytest.mark.parametrize("name", GENERAL)
-@pytest.mark.parametrize("model", MODELS)
-def test_layers_that_cannot_be_followed_are_taken(model, name):
-    torch.manual_seed(0)
-    assert np.ptp(scored(MODELS[model](), name)) > 0
-
-
-@pytest.mark.parametrize("name", ["ewc", "ogd", "linear", "sgd_influence"])
-def test_the_general_way_gives_what_a_layer_that_can_be_followed_does(name):
-    """The same function of the same weights, called in ways that hooks do not see; not so Kronecker factors."""
-    torch.manual_seed(0)
-    keyword, loose = Keyword(), Table()
-    np.testing.assert_allclose(scored(keyword, name), scored(keyword.a, name), rtol=1e-6, atol=1e-9)
-    plainly = nn.Linear(3, 3, bias=False, dtype=torch.float64)
-    loose.w.data, plainly.weight.data = plainly.weight.data.T.clone(), plainly.weight.data
-    np.testing.assert_allclose(scored(loose, name), scored(plainly, name), rtol=1e-6, atol=1e-9)
-
-
-def test_a_layer_whose_noise_is_not_drawn_keeps_its_curvature():
-    """Called by keyword it cannot be drawn for; its spread is the Laplace one, not the prior's."""
-    x, y, _ = classification()
-    torch.manual_seed(0)
-    network = amends.evidence.network.Network.of(Keyword(), amends.likelihoods.Categorical())
-    data = factor(network, x, y)
-    q = FittedSpread(prior=0.5)(data)
-    expected = (Diagonal(GGN())(data, network.params).data["a.weight"] + 0.5).rsqrt()
-    assert_close(q.spread["a.weight"], expected, rtol=1e-3, atol=0)
 
 
 WRONG = {
