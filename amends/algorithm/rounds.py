@@ -17,6 +17,7 @@ from amends.algorithm.curve import (
     Limits,
     with_outcomes,
 )
+from amends.algorithm.fitting import Fitting
 from amends.algorithm.identify import Identified, Influence, identified
 from amends.algorithm.judgement import Judgement
 from amends.algorithm.objective import Objective
@@ -140,11 +141,11 @@ class Plan:
         sets, earlier = part.sets(given), before[0].limits if before else None
         objective = Objective(sets.asked, self.broken_costs)
         picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
-        chooser = Chooser(
-            search.influence, part.guarding(given), tuple(given[name] for name in self.kept), self.kept, self.method,
-            self.learning, objective, self.floor, self.seed, shown, gone_in(before), picked, self.alternatives,
-            earlier, self.ours, settings=self.settings, fitted=fitted,
+        fitting = Fitting(
+            search.influence, part.guarding(given), tuple(given[name] for name in self.kept), self.method, self.seed,
+            shown, gone_in(before), picked, self.ours, self.settings, fitted,
         )  # fmt: skip
+        chooser = Chooser(fitting, self.kept, self.learning, objective, self.floor, self.alternatives, earlier)
         choice = chooser(number)
 
         limits = earlier
@@ -165,7 +166,7 @@ class Plan:
             points=points,
             limits=limits,
             after=ended.outcome.here,
-            removed=chooser.order[: 0 if final is None else final.removed],
+            removed=fitting.order[: 0 if final is None else final.removed],
             verdict=ended.verdict,
             reason=ended.reason,
             p_value=ended.p_value,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import amends
-from amends.algorithm import choose
+from amends.algorithm import choose, fitting
 from amends.algorithm.curve import CAUSES, LEARNED, NOTHING, RANDOM, Rule
 from amends.data import split
 from amends.errors import NotConverged
@@ -54,14 +54,14 @@ def test_a_way_that_breaks_what_worked_is_not_taken(planted, result, monkeypatch
 
 def test_what_was_fitted_to_choose_how_is_not_fitted_again(planted, result, monkeypatch):
     fitted = []
-    treating = choose.treated
+    treating = fitting.treated
 
     def noting(train, causes, failures, remaining, method, *rest):
         climb = method.editor.climb
         fitted.append((causes.tobytes(), climb.rate, climb.seed, climb.epochs))
         return treating(train, causes, failures, remaining, method, *rest)
 
-    monkeypatch.setattr(choose, "treated", noting)
+    monkeypatch.setattr(fitting, "treated", noting)
     for usual, other in ((1e-3, 0.0), (0.0, 1e-3)):
         choosing(monkeypatch, *(amends.methods.fine_tune(rate, epochs=1) for rate in (usual, other)))
         fitted.clear()
@@ -165,14 +165,14 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
     """A right one twice as heavy as a failure; never what judges."""
     settings, taught = replace(DEFAULT, learning=Learning(failure=3.0, right=6.0)), []
     monkeypatch.setattr(amends.methods.Default, "settings_for", lambda self, large: settings)
-    treating = choose.treated
+    treating = fitting.treated
 
     def noting(train, causes, failures, remaining, method, *rest):
         if method.learn:
             taught.append((set(failures.ids.tolist()), float(failures.weights.sum()) / 3))
         return treating(train, causes, failures, remaining, method, *rest)
 
-    monkeypatch.setattr(choose, "treated", noting)
+    monkeypatch.setattr(fitting, "treated", noting)
     repair = amends.repair(*planted[:4], **cheaply(result, learn=True, treat_with=amends.methods.fine_tune(epochs=1)))
     given, query = repair.given, repair.rounds[0].search.part.query
     guard = given["remaining"].ids[split(planted[3][1].numpy(), 0.5, 0)[0]]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amends.algorithm import budget, choose
+from amends.algorithm import budget, fitting
 from tests.projects import amends
 
 QUICKLY = ("--method", "grad_dot", "--top", "30", "--no-learn", "-q")
@@ -41,7 +41,7 @@ def test_seconds_are_the_budget_that_should_end_in_time(monkeypatch, capsys):
 def test_a_repair_that_goes_on_is_of_the_budget_it_was_begun_with(monkeypatch, capsys):
     timed(monkeypatch, quick=1, default=100, thorough=1000)
     with monkeypatch.context() as stopped:
-        stopped.setattr(choose, "treated", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        stopped.setattr(fitting, "treated", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert amends("repair", "-o", "run", *QUICKLY, "--budget", "10") == 130
     timed(monkeypatch, quick=0, default=0, thorough=0)  # on a machine that is faster now
     assert amends("repair", "-o", "run", *QUICKLY, "--budget", "10", "--json") == 0

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from amends.algorithm import choose
+from amends.algorithm import fitting
 from amends.workflow import fits
 from tests.faults.killing import contents
 from tests.faults.parts import Outcome, Part
@@ -107,7 +107,7 @@ def forked(verb: str) -> int:
 
 def interrupted(out: Path, fitted: int, *options: str) -> None:
     """A repair that was stopped, as by Ctrl-C, after so many fits, each of which it kept."""
-    made, real = [], choose.treated
+    made, real = [], fitting.treated
 
     def treated(*given: Any) -> Any:
         made.append(given)
@@ -115,7 +115,7 @@ def interrupted(out: Path, fitted: int, *options: str) -> None:
             raise KeyboardInterrupt
         return real(*given)
 
-    with patch.object(choose, "treated", treated), patch.object(fits, "SHORT", 0.0):
+    with patch.object(fitting, "treated", treated), patch.object(fits, "SHORT", 0.0):
         assert quietly("repair", "-o", out, "-q", *options) == 130
     assert len(fits.fit_files(out)) == fitted
 

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from amends.algorithm import choose
+from amends.algorithm import fitting
 from amends.runs import manifest
 from amends.workflow import fits
 from tests.faults.killing import contents
@@ -20,7 +20,7 @@ SAME = ("metrics.json", "causes.csv", "curve.csv", "failures.csv", "repaired/mod
 @pytest.fixture
 def counted(monkeypatch):
     """Every fit that is made; the one of this number is stopped, as by Ctrl-C."""
-    made, real = [], choose.treated
+    made, real = [], fitting.treated
 
     def treated(train, causes, *rest):
         made.append(len(causes))
@@ -33,7 +33,7 @@ def counted(monkeypatch):
         counted.stop = stop
         return made
 
-    monkeypatch.setattr(choose, "treated", treated)
+    monkeypatch.setattr(fitting, "treated", treated)
     monkeypatch.setattr(fits, "SHORT", 0.0)
     return counted
 
