@@ -3,7 +3,9 @@
     python tests/mutants.py [--random 20] [--seed 0] [--only NAME]
 
 Each mutation is made in a copy of the checkout, and the tests that should see it are run: those of `tests/exact/`
-and, if they pass, those that mirror the package. Prints what became of each; the exit code is 1 if one survived.
+and, if they pass, those that mirror the package. Prints what became of each; the exit code is 1 if one survived. Those
+of `tests/mutants.toml` are made every time; others are drawn from all swapped operators, doubled numbers and changed
+defaults.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("amends", "tests", "benchmarks", "experiments", "pyproject.toml")
-MATHEMATICS = ("curvature", "editors", "posteriors", "remember", "methods")
+MATHEMATICS = ("curvature", "editors", "posteriors", "remember", "methods", "committee")
+NAMES = ("methods/table.py", "methods/by_name.py")  # no mathematics
+MEMORY = ("HELD", "CHUNK", "KEPT", "LIMIT", "WIDEST")  # how much is held at once: it changes no result
 ELSEWHERE = {"methods/library/loss.py": ("tests/committee/test_learned.py",)}  # that see a file of another package
 SWAPPED = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*")}
 
@@ -46,169 +51,14 @@ class Mutant(NamedTuple):
         return "".join(lines)
 
 
-LISTED = [
-    Mutant(
-        "functional without N/|inputs|",
-        "remember/predictions.py",
-        "self.strength * len(train) / sum(len(f) for f in chosen)",
-        "self.strength",
-    ),
-    Mutant(
-        "functional(strength) ignored", "methods/library/functional.py", "Predictions(strength,", "Predictions(0.01,"
-    ),
-    Mutant(
-        "damping times ten",
-        "curvature/damped.py",
-        "measured.raised(self.relative *",
-        "measured.raised(10 * self.relative *",
-    ),
-    Mutant(
-        "damping from the data times ten",
-        "curvature/damped.py",
-        "dot(left, left) / (2 *",
-        "10 * dot(left, left) / (2 *",
-    ),
-    Mutant("damping of factors", "methods/solvers.py", "FACTORED = 50.0", "FACTORED = 10.0"),
-    Mutant(
-        "mean of the diagonal from one label",
-        "curvature/implicit.py",
-        "diagonal(f, theta, self.kind)",
-        "diagonal(f, theta, Sampled())",
-    ),
-    Mutant("fine_tune(pull) ignored", "methods/library/fine_tune.py", "Method(Data(pull),", "Method(Data(0.0),"),
-    Mutant("weighted() divides", "methods/base.py", "return raw * loss", "return raw / loss"),
-    Mutant(
-        "as printed at another rate",
-        "methods/library/ewc.py",
-        "Adam(rate=1e-3, epochs=100",
-        "Adam(rate=1e-2, epochs=100",
-    ),
-    Mutant("as printed without a stop", "methods/library/ewc.py", "patience=5", "patience=1000"),
-    Mutant("as printed under a guard", "methods/library/ewc.py", ", guarded=False", ""),
-    Mutant("as printed by steps of 5", "methods/library/ewc.py", "every=None", "every=5"),
-    Mutant("fisher_kernel off by N", "methods/library/linear.py", "Tangent(gamma=1.0)", "Tangent()"),
-    Mutant("vcl(prior) ignored", "methods/library/vcl.py", "FittedSpread(prior,", "FittedSpread(None,"),
-    Mutant("vcl(draws) not for the fit", "methods/library/vcl.py", "FittedSpread(prior, draws,", "FittedSpread(prior,"),
-    Mutant("vcl deletes at another rate", "editors/variational.py", "Adam(rate=0.003", "Adam(rate=0.001"),
-    Mutant(
-        "a gradient in the order of its first term", "editors/climb.py", "else {k: grad[k] for k in theta}", "else grad"
-    ),
-    Mutant("ogd(hold) ignored", "methods/library/ogd.py", "editor, hold)", "editor, 0.2)"),
-    Mutant("ogd(unlearn) ignored", "methods/library/ogd.py", "unlearn or Ascent(", "Ascent("),
-    Mutant("ewc(hold) ignored", "methods/library/ewc.py", "climb, unlearn, bounded, hold)", "climb, unlearn, bounded)"),
-    Mutant("newton(gamma) ignored", "methods/library/newton.py", "Step(gamma,", "Step(None,"),
-    Mutant(
-        "newton with the curvature of D",
-        "editors/step.py",
-        "natural_gradient(after, factor",
-        "natural_gradient(posterior, factor",
-    ),
-    Mutant("linear(gamma) ignored", "methods/library/linear.py", "Tangent(gamma))", "Tangent())"),
-    Mutant(
-        "ewc(gamma) ignored",
-        "methods/library/ewc.py",
-        "Laplace(Diagonal(kind, prior), gamma=gamma)",
-        "Laplace(Diagonal(kind, prior))",
-    ),
-    Mutant(
-        "kfac_ewc(gamma) ignored",
-        "methods/library/ewc.py",
-        "Laplace(Kronecker(kind, prior), gamma=gamma)",
-        "Laplace(Kronecker(kind, prior))",
-    ),
-    Mutant("γ without its 2", "remember/laplace.py", "2 / (self.gamma * size)", "1 / (self.gamma * size)"),
-    Mutant("si(strength) ignored", "methods/library/si.py", "PathIntegral(trace, strength)", "PathIntegral(trace)"),
-    Mutant("si's replay stiffer", "remember/path_integral.py", "scaled(raised, work / more)", "scaled(raised, 1.0)"),
-    Mutant(
-        "relatif(parameters) ignored", "methods/library/relatif.py", '"parameters" if parameters else "loss"', '"loss"'
-    ),
-    Mutant(
-        "sgd_influence(corrected) ignored",
-        "methods/library/sgd_influence.py",
-        "SGDInfluence(trace, corrected,",
-        "SGDInfluence(trace, True,",
-    ),
-    Mutant(
-        "laplace_mc(seed) ignored", "methods/library/laplace_mc.py", "draws=draws, seed=seed", "draws=draws, seed=0"
-    ),
-    Mutant("ensemble(scale) ignored", "methods/library/ensemble.py", "samples, scale, seed", "samples, 0.1, seed"),
-    Mutant(
-        "shapley(ridge) ignored",
-        "methods/library/shapley.py",
-        "Shapley(permutations, ridge,",
-        "Shapley(permutations, 1.0,",
-    ),
-    Mutant("diagonal(kind) ignored", "methods/solvers.py", "Damped(Diagonal(kind)", "Damped(Diagonal(EXACT)"),
-    Mutant("kronecker(kind) ignored", "methods/solvers.py", "Damped(Kronecker(kind)", "Damped(Kronecker(EXACT)"),
-    Mutant("ekfac(kind) ignored", "methods/solvers.py", "Damped(EKFAC(kind)", "Damped(EKFAC(EXACT)"),
-    Mutant("sa(kind) ignored", "methods/solvers.py", "LiSSA(kind, tolerance", "LiSSA(EXACT, tolerance"),
-    Mutant("sa(steps) ignored", "methods/solvers.py", "steps=steps, batch=batch", "batch=batch"),
-    Mutant(
-        "cg(steps) ignored",
-        "methods/solvers.py",
-        "CG(kind, tolerance=tolerance, steps=steps)",
-        "CG(kind, tolerance=tolerance)",
-    ),
-    Mutant("gd(tolerance) ignored", "methods/solvers.py", "GD(kind, tolerance=tolerance, steps", "GD(kind, steps"),
-    Mutant("as printed in one order", "methods/library/ewc.py", "every=None, seed=seed", "every=None"),
-    Mutant(
-        "fine_tune(seed) ignored",
-        "methods/library/fine_tune.py",
-        "climb = training(rate, epochs, batch, seed)",
-        "climb = training(rate, epochs, batch)",
-    ),
-    Mutant(
-        "retrain(seed) ignored",
-        "methods/library/retrain.py",
-        "training(rate, epochs, batch, seed)",
-        "training(rate, epochs, batch)",
-    ),
-    Mutant("functional(bounded) ignored", "methods/library/functional.py", "bounded=bounded, ", ""),
-    Mutant("functional(unlearn) ignored", "methods/library/functional.py", ", **chosen(unlearn=unlearn)", ""),
-    Mutant(
-        "kfac_ewc(bounded) ignored",
-        "methods/library/ewc.py",
-        "climb, unlearn, bounded, hold, forget)",
-        "climb, unlearn, False, hold, forget)",
-    ),
-    Mutant(
-        "online_ewc(bounded) ignored",
-        "methods/library/ewc.py",
-        "quadratic(remember, climb, unlearn, bounded)",
-        "quadratic(remember, climb, unlearn, False)",
-    ),
-    Mutant("si(bounded) ignored", "methods/library/si.py", "climb, unlearn, bounded)", "climb, unlearn, False)"),
-    Mutant(
-        "laplace_mc(climb) ignored",
-        "methods/library/laplace_mc.py",
-        "Mode() if climb is None else Mode(climb)",
-        "Mode()",
-    ),
-    Mutant(
-        "sgd_influence(trace) ignored",
-        "methods/library/sgd_influence.py",
-        "SGDInfluence(trace, corrected,",
-        "SGDInfluence(None, corrected,",
-    ),
-]
-CHANGE_NOTHING = {  # the name of a drawn mutant that changes no result: why
-    "curvature/solvers.py: top *= 2 → top *= 4": "a shorter step where one went too far; it ends at the same solution",
-    "curvature/dense.py: well = int(info) == 0 and float(diagonal.min()) > 1e-6 * float(diagonal.max()) → well = "
-    "int(info) == 0 and float(diagonal.min()) > 2e-06 * float(diagonal.max())": "either way of solving is exact there",
-    "curvature/solvers.py: look, mean = 2 * look, zeros_like(vector) → look, mean = 4 * look, zeros_like(vector)": (
-        "how often stochastic approximation looks whether it is there; it ends within its tolerance either way"
-    ),
-    "curvature/implicit.py: return replace(self, parts=(*self.parts, *((f, t, s * sign) for f, t, s in other.parts)))"
-    " → return replace(self, parts=(*self.parts, *((f, t, s / sign) for f, t, s in other.parts)))": (
-        "a sign is 1 or -1"
-    ),
-    "remember/path_integral.py: delta = {k: size * normal_like(v, noise).sign() for k, v in mean.items()} → delta = "
-    "{k: size / normal_like(v, noise).sign() for k, v in mean.items()}": "a sign is 1 or -1",
-}
+KNOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+LISTED = [Mutant(**listed) for listed in KNOWN["listed"]]
+CHANGE_NOTHING: dict[str, str] = KNOWN["changes_nothing"]  # the name of a drawn mutant that changes no result: why
 
 
-def numbers(source: str, node: ast.AST) -> tuple[int, int, str] | None:
-    """Where on its line a node is changed, and to what: an operator swapped, or a number doubled."""
+def numbers(source: str, node: ast.AST, default: bool) -> tuple[int, int, str] | None:
+    """Where on its line a node is changed, and to what: an operator swapped, or a number doubled; as part of a default
+    also 0 to 1, 1 to 2, and True to False."""
     if isinstance(node, ast.BinOp) and type(node.op) in SWAPPED and node.left.end_lineno == node.right.lineno:
         sign, other = SWAPPED[type(node.op)]
         line = source.splitlines()[node.right.lineno - 1].encode()
@@ -216,30 +66,45 @@ def numbers(source: str, node: ast.AST) -> tuple[int, int, str] | None:
         if between.count(sign) == 1:
             at = node.left.end_col_offset + between.index(sign)
             return at, at + 1, other
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value not in (0, 1):
-        return node.col_offset, node.end_col_offset or node.col_offset, repr(2 * node.value)
+    if isinstance(node, ast.Constant):
+        value, at, end = node.value, node.col_offset, node.end_col_offset or node.col_offset
+        if type(value) in (int, float) and (default or value not in (0, 1)):
+            return at, end, repr(2 * value or value + 1)
+        if default and isinstance(value, bool):
+            return at, end, repr(not value)
     return None
 
 
-def possible() -> Iterator[Mutant]:
-    """Every swapped operator and doubled number inside a function of the mathematics, but for texts and types."""
-    for package in MATHEMATICS:
-        for path in sorted((ROOT / "amends" / package).rglob("*.py")):
-            if path.name in ("default.py", "table.py", "by_name.py"):
-                continue
-            source = path.read_text(encoding="utf-8")
-            for function in [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)]:
-                for node in (n for statement in function.body for n in ast.walk(statement)):
-                    change = numbers(source, node)
-                    if change is None or function.name == "__post_init__":
-                        continue
-                    line = source.splitlines(keepends=True)[node.lineno - 1].encode()
-                    if node.lineno != getattr(getattr(node, "right", node), "lineno", 0):
-                        continue
-                    new = (line[: change[0]] + change[2].encode() + line[change[1] :]).decode()
-                    file = path.relative_to(ROOT / "amends").as_posix()
-                    name = f"{file}: {line.decode().strip()} → {new.strip()}"
-                    yield Mutant(name, file, "", new, node.lineno)
+def drawn_from(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """The parts of a file that are changed, and whether each is a default: what functions do, and what holds where a
+    caller says nothing, of arguments, fields and modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name != "__post_init__":
+            yield from ((statement, False) for statement in node.body)
+            yield from ((value, True) for value in (*node.args.defaults, *node.args.kw_defaults) if value)
+        elif isinstance(node, ast.ClassDef | ast.Module):
+            fields = [n for n in node.body if isinstance(n, ast.AnnAssign | ast.Assign)]
+            yield from ((n.value, True) for n in fields if n.value and ast.unparse(n).split(" ")[0] not in MEMORY)
+
+
+def possible() -> list[Mutant]:
+    """Every change to the mathematics, once; not to what a message says."""
+    found = {}
+    for path in sorted(path for package in MATHEMATICS for path in (ROOT / "amends" / package).rglob("*.py")):
+        file, source = path.relative_to(ROOT / "amends").as_posix(), path.read_text(encoding="utf-8")
+        if file in NAMES:
+            continue
+        for part, default in drawn_from(ast.parse(source)):
+            said = {of for text in ast.walk(part) if isinstance(text, ast.JoinedStr) for of in ast.walk(text)}
+            for node in (n for n in ast.walk(part) if n not in said):
+                change = numbers(source, node, default)
+                if change is None or node.lineno != getattr(getattr(node, "right", node), "lineno", 0):
+                    continue
+                line = source.splitlines(keepends=True)[node.lineno - 1].encode()
+                new = (line[: change[0]] + change[2].encode() + line[change[1] :]).decode()
+                name = f"{file}: {line.decode().strip()} → {new.strip()}"
+                found[file, node.lineno, change] = Mutant(name, file, "", new, node.lineno)
+    return list(found.values())
 
 
 def killed(mutant: Mutant, copy: Path) -> bool:
@@ -270,7 +135,7 @@ def main() -> None:
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--only", help="a part of the names of those to run")
     args = ask.parse_args()
-    drawn = random.Random(args.seed).sample(list(possible()), args.random)
+    drawn = random.Random(args.seed).sample(possible(), args.random)
     chosen = [m for m in (*LISTED, *drawn) if not args.only or args.only in m.name]
     survived = []
     with tempfile.TemporaryDirectory() as folder:

@@ -88,11 +88,11 @@ def in_batches(x, y, size, seed):
     return gradient
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize(("given", "seed"), [({}, 0), ({"seed": 3}, 3)], ids=["shipped", "seed"])
 @pytest.mark.parametrize(("make", "precision"), [
     (methods.ewc_as_printed, GIVEN_LABELS), (methods.kfac_ewc_as_printed, PRINTED_FACTORS),
 ], ids=["ewc", "kfac_ewc"])  # fmt: skip
-def test_batches_of_what_is_printed_come_in_the_order_of_the_seed(make, precision, seed):
+def test_batches_of_what_is_printed_come_in_the_order_of_the_seed(make, precision, given, seed):
     x, y = np.tile(W.fx, (7, 1)) + 0.01 * np.arange(84)[:, None], np.tile(W.fy, 7)
     shown, held = split(np.zeros(84), 0.1, 0)
     steps = tanh.adam(pulled(precision, in_batches(x[shown], y[shown], 64, seed)), W.theta, 1e-3, 200)
@@ -102,7 +102,7 @@ def test_batches_of_what_is_printed_come_in_the_order_of_the_seed(make, precisio
         best, expected, waited = (value, theta, 0) if value >= best else (best, expected, waited + 1)
         if waited == 5:
             break
-    found = amends.identify(module(W.theta), pair(W.x, W.y), pair(x, y), method=make(seed))
+    found = amends.identify(module(W.theta), pair(W.x, W.y), pair(x, y), method=make(**given))
     np.testing.assert_allclose(vector(found.edited.mean.values()), expected, atol=1e-9)
 
 

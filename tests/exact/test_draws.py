@@ -157,32 +157,40 @@ def drawn_labels(x):
     return (tanh.probabilities(W.theta, x).cumsum(1) < uniform[0, :, :1]).sum(1)
 
 
+def product(x, lift, n):
+    """v ↦ P v, with the curvature of these as if they were n examples."""
+    whole = n / len(x) * tanh.ggn(W.theta, x) + lift * np.eye(tanh.SIZE)
+    return lambda v: whole @ v
+
+
+def steepest(x, lift, n, steps):
+    """The largest curvature, after so many steps from the direction of the diagonal, which is that of drawn labels."""
+    v, ahead = diagonal_of_drawn_labels(x), product(x, lift, n)
+    for _ in range(steps):
+        v = ahead(v / np.linalg.norm(v))
+    return max(np.linalg.norm(v), lift)
+
+
+def diagonal_of_drawn_labels(x):
+    return (tanh.gradients(W.theta, x, drawn_labels(x)) ** 2).sum(0)
+
+
 def recursion(x, toward, lift, tolerance, batch, seed):
     """v ← g + v − P v / s on batches; the mean of its later half, once that solves well enough. s is a tenth above the
-    largest curvature of all and of four batches, each after five steps from its diagonal."""
+    largest curvature of all and of four batches."""
     n, noise = len(x), torch.Generator().manual_seed(seed)
 
     def some():
-        at = torch.randperm(n, generator=noise)[:batch].numpy() if batch < n else np.arange(n)
-        return x[at]
+        return x[torch.randperm(n, generator=noise)[:batch].numpy()] if batch < n else x
 
-    def product(part, v):
-        return n / len(part) * (tanh.ggn(W.theta, part) @ v) + lift * v
-
-    def steepest(part):
-        v = n / len(part) * (tanh.gradients(W.theta, part, drawn_labels(part)) ** 2).sum(0)
-        for _ in range(5):
-            v = product(part, v / np.linalg.norm(v))
-        return max(np.linalg.norm(v), lift)
-
-    scale = 1.1 * max(steepest(part) for part in [x, *(some() for _ in range(4))])
+    scale = 1.1 * max(steepest(part, lift, n, 5) for part in [x, *(some() for _ in range(4))])
     v, path, seen, left = toward, [], 64, 1.0
     while left > tolerance:
         while len(path) < seen:
-            v = toward + v - product(some(), v) / scale
+            v = toward + v - product(some(), lift, n)(v) / scale
             path.append(v)
         mean = np.mean(path[seen // 2 :], 0) / scale
-        left = np.linalg.norm(toward - product(x, mean)) / np.linalg.norm(toward)
+        left = np.linalg.norm(toward - product(x, lift, n)(mean)) / np.linalg.norm(toward)
         seen *= 2
     return mean
 

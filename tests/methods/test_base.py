@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import amends
+from amends.editors import Adam, Mode
 from amends.methods import Default, Method
 from amends.methods.ratio import label_part
 from tests.conftest import classification, factor
@@ -35,3 +36,19 @@ def test_a_tangent_is_as_long_as_its_evidence_is_heavy():
     plain = amends.identify(*given, method=method).scores
     heavy = amends.identify(*given, method=method._replace(mass=0.5)).scores
     assert np.allclose(heavy, plain * 0.5 * 60 / 8, rtol=1e-10)
+
+
+REMEMBERING = {
+    "ewc": lambda: amends.methods.ewc(), "online_ewc": lambda: amends.methods.online_ewc(0.5),
+    "si": lambda: amends.methods.si(), "ogd": lambda: amends.methods.ogd(2), "vcl": lambda: amends.methods.vcl(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_without_evidence_nothing_is_edited(name):
+    """A step that goes nowhere is no edit either: each would fade what `online_ewc` remembers."""
+    x, y, network = classification()
+    data, method = factor(network, x, y), REMEMBERING[name]()
+    q = method.remember(data, None)
+    editor = method.editor if name == "vcl" else Mode(Adam(epochs=3, every=1))
+    assert list(editor(q, data[:0])) == [q]

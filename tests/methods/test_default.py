@@ -40,3 +40,12 @@ def test_the_members_share_what_they_measure_and_two_committees_nothing():
     assert one["linear"].remember.curvature.inner is kronecker
     assert two["ewc"].remember.curvature is not diagonal
     assert isinstance(Default("thorough").identifying(True)["functional + ewc"].remember.laplace.curvature, Once)
+
+
+def test_told_nothing_of_d_it_is_small_and_so_is_the_model():
+    default = methods.default()
+    assert default.treating() == default.treating(0, 0, False)
+    assert default.otherwise() == default.otherwise(0, 0, False)
+    assert default.shorter() == default.shorter(0, 0, False)
+    known, told = (default.identifying(True, *of)["learned loss"] for of in ((), (False, 0)))
+    assert known == told
