@@ -10,6 +10,7 @@ training set; what counts is how many of the first k have a wrong label.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,9 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
         if name in GALLERY:
             order = np.argsort(-scores, kind="stable")
             for end, at in (("most", order[:SHOWN]), ("least", order[-SHOWN:])):
-                rows.pictures(**{f"{name}, {end}": case.data.images[at], f"{name}, {end} damaged": case.wrong[at]})
+                key, given, true = f"{name}, {end}", case.data.train[1][at], case.data.true[at]
+                rows.pictures(**{key: case.data.images[at], f"{key} damaged": case.wrong[at],
+                                 f"{key} given": given, f"{key} true": true})  # fmt: skip
         return [(0, "seconds", seconds), *found(case, scores)]
 
     rows.fill(["base", *names(plan)], row)
@@ -53,34 +56,51 @@ def about(case: Case) -> Found:
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
-    from experiments.figures import axes_of, curves, images, labelled, legend, matrix, over_seeds, saved, style
+    from experiments.figures import best_first, curves, dots, height, labelled, legend, matrix, panels, saved, series
 
-    about = plan.about
-    figure, axes = axes_of(14, 4.8, 3)
-    matrix(axes[0], about.confusion, about.classes)
-    classes, counts, deviation = over_seeds(rows, "base", "failures of class")
-    axes[1].bar(classes, counts, yerr=deviation, color="#7f7f7f")
-    axes[1].set_xticks(classes, about.classes, rotation=0 if len(about.classes[0]) == 1 else 60)
-    labelled(axes[1], "b. failures of each class", "true class", "test images")
-    curves(axes[2], rows, "damaged")
-    axes[2].set_xlim(0, about.sizes[-1])
-    axes[2].set_ylim(0, 1.05)
-    axes[2].locator_params("x", nbins=5)
-    labelled(axes[2], "c. wrong labels among the first k", "k, most harmful first", "share of the first k")
-    legend(figure, axes[2])
-    columns: dict[str, Column] = {"average precision": ("average precision", 0)}
+    about, measure = plan.about, "average precision"
+    found = series(rows, measure, (0,))
+    tall = max(3.4, height(found))
+    figure, axes = panels(9, 4.2 + tall, ("ab", "cd"), (4, tall))
+    matrix(axes["a"], about.confusion, about.classes)
+    failures(axes["b"], rows, about.classes)
+    curves(axes["c"], rows, "damaged")
+    axes["c"].set_xlim(0, about.sizes[-1])
+    axes["c"].set_ylim(0, 1.05)
+    axes["c"].locator_params("x", nbins=5)
+    labelled(axes["c"], "c. wrong labels among the first k", "k, most harmful first", "share of the first k")
+    dots(axes["d"], best_first(found), found)
+    axes["d"].set_xlim(0, 1.03)
+    labelled(axes["d"], "d. every method: average precision", measure, "")
+    legend(figure, axes["c"], *([axes["d"]] if len(found) > 1 else []))
+    columns: dict[str, Column] = {measure: (measure, 0)}
     columns |= {f"wrong labels of the first {k}": ("damaged", k) for k in about.sizes}
     made = [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
     stored = plan.folder / f"seed_{rows[0].seed}.npz"
-    if stored.exists():
-        pictures = dict(np.load(stored))
-        shown = [name for name in GALLERY if f"{name}, most" in pictures]
-        figure, axes = axes_of(4.6 * len(shown), 4.2, len(shown), 2)
-        for ax, (end, name) in zip(axes.flat, ((e, n) for e in ("most", "least") for n in shown), strict=True):
-            title = f"{end} harmful: {style(name)[0]}"
-            images(ax, pictures[f"{name}, {end}"], title, 8, pictures[f"{name}, {end} damaged"])
-        made.append(saved(figure, plan.folder / "most_and_least_harmful.png"))
-    return made
+    return [*made, *gallery(plan, dict(np.load(stored)))] if stored.exists() else made
+
+
+def failures(ax: Any, rows: list[Row], classes: tuple[str, ...]) -> None:
+    from experiments.figures import BLACK, labelled, over_seeds
+
+    at, counts, deviation = over_seeds(rows, "base", "failures of class")
+    ax.bar(at, counts, yerr=deviation, color="none", edgecolor=BLACK, hatch="///", ecolor=BLACK)
+    labelled(ax, "b. failures of each class", "true class", "test images")
+    ax.set_xticks(at, classes, rotation=0 if len(classes[0]) == 1 else 60)
+
+
+def gallery(plan: Plan, pictures: dict[str, np.ndarray]) -> list[Path]:
+    """The most and the least harmful examples of each method, with their labels."""
+    from experiments.figures import axes_of, images, saved, style
+
+    shown = [name for name in GALLERY if f"{name}, most" in pictures]
+    figure, axes = axes_of(9, 1.75 * len(shown), 2, len(shown))
+    for ax, (name, end) in zip(axes.flat, ((n, e) for n in shown for e in ("most", "least")), strict=True):
+        key, classes = f"{name}, {end}", plan.about.classes
+        given, true = (pictures.get(f"{key} {which}", ()) for which in ("given", "true"))
+        said = [classes[b] if a == b else f"{classes[a]}→{classes[b]}" for a, b in zip(true, given, strict=True)]
+        images(ax, pictures[key], f"{end} harmful: {style(name)[0]}", 8, pictures[f"{key} damaged"], said)
+    return [saved(figure, plan.folder / "most_and_least_harmful.png")]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ shown, and cost less of what worked. The semi-oracle goes on training without th
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from experiments.rankings import chosen, ranked
 from experiments.running import Found, Plan, Row, Rows, main
 from experiments.tables import Column
 from experiments.tables import saved as table
+
+SEMI_ORACLE = "semi-oracle: every wrong label removed"
+TITLES = {"query": "failures searched with", "holdout": "failures never shown", "remaining": "what worked"}
 
 
 def names(plan: Plan) -> tuple[str, ...]:
@@ -36,22 +40,35 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
-    from experiments.figures import axes_of, curves, exchange, labelled, legend, level, saved
+    """What is right over the number of causes removed, where several were; below it every method, against the
+    semi-oracle in the same network."""
+    from experiments.figures import BLACK, best_first, dots, height, labelled, legend, panels, saved, series
 
-    titles = {"query": "a. failures searched with", "holdout": "b. failures never shown", "remaining": "c. what worked"}
-    if len(plan.removed) == 1:
-        figure, axes = axes_of(8, 5.4, 1)
-        exchange(axes[0], rows, f"{plan.removed[0]:,} causes removed, then fine-tuned, {plan.on}")
-    else:
-        figure, axes = axes_of(14, 4.6, 3)
-        for ax, (measure, title) in zip(axes, titles.items(), strict=True):
-            curves(ax, rows, measure, marker="o")
-            level(ax, rows, REFERENCE, measure, "semi-oracle: every wrong label removed")
-            level(ax, rows, NOTHING, measure, "nothing removed", ":")
-            labelled(ax, title, "causes removed, then fine-tuned", "accuracy")
-        legend(figure, *axes)
-    columns: dict[str, Column] = {f"{m}, {k} removed": (m, k) for m in titles for k in plan.removed[-3:]}
+    sizes = sorted({plan.removed[len(plan.removed) // 3], plan.removed[-1]})
+    gained = {measure: series(rows, measure, sizes, less=REFERENCE) for measure in TITLES}
+    several, tall = len(plan.removed) > 1, height(gained["holdout"])
+    above, below = ("abc", "def") if several else ("", "abc")
+    figure, axes = panels(9.5, tall + 3.2 * several, (above, below)[not several :], (2.8, tall)[not several :])
+    over_sizes(axes, rows, above)
+    for letter, (measure, title) in zip(below, TITLES.items(), strict=True):
+        dots(axes[letter], best_first(gained["holdout"]), gained[measure], least=-1, said=letter == below[0])
+        axes[letter].axvline(0, color=BLACK, linestyle="--", linewidth=1, label=SEMI_ORACLE)
+        labelled(axes[letter], f"{letter}. {title}", "accuracy less the semi-oracle's", "")
+    if not several:
+        figure.suptitle(f"{sizes[0]:,} causes removed, then fine-tuned, {plan.on}", fontsize=11)
+    legend(figure, *axes.values(), across=4 if several else 5)
+    columns: dict[str, Column] = {f"{m}, {k} removed": (m, k) for m in TITLES for k in plan.removed[-3:]}
     return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
+
+
+def over_sizes(axes: Any, rows: list[Row], letters: str) -> None:
+    from experiments.figures import curves, labelled, level
+
+    for letter, (measure, title) in zip(letters, TITLES.items(), strict=False):
+        curves(axes[letter], rows, measure, marker="o")
+        level(axes[letter], rows, REFERENCE, measure, SEMI_ORACLE)
+        level(axes[letter], rows, NOTHING, measure, "nothing removed", ":")
+        labelled(axes[letter], f"{letter}. {title}", "causes removed, then fine-tuned", "accuracy")
 
 
 if __name__ == "__main__":

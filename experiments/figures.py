@@ -1,34 +1,44 @@
-"""Figures from rows: curves with bands over seeds, images in a grid; one colour for each method everywhere."""
+"""Figures from rows: curves with bands over seeds, every method as a line of dots, images in a grid. A colour means one
+thing, everywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.protocol import NOTHING, REFERENCES
+from experiments.protocol import REFERENCES
 from experiments.running import Row
 
-STYLE = {  # what a method is called, and its colour
+STYLE = {  # what a method is called, and its colour: those of the paper, the default, and the best by some measure
     "ewc_as_printed": ("EWC-influence, as printed", "#d62728"),
     "ewc": ("EWC-influence, at its optimum", "#ff7f0e"),
     "linear, gd": ("linear influence, GD", "#1f77b4"),
     "linear, sa": ("linear influence, SA", "#17becf"),
     "sgd_influence": ("SGD-influence", "#2ca02c"),
     "default": ("amends' default", "#9467bd"),
-    "random": ("random", "#7f7f7f"),
+    "functional": ("functional", "#f781bf"),
+    "kfac_ewc": ("kfac_ewc", "#e0b000"),
+    "laplace_mc": ("laplace_mc", "#7fb2ff"),
+    "sufficiency": ("sufficiency", "#00695c"),
+    "grad_dot": ("grad_dot", "#1a237e"),
+    "loss": ("loss", "#f29e8e"),
+    "random": ("random", "#8c564b"),
     "oracle": ("oracle", "#000000"),
 }
-OTHERS = "#c8c8c8"  # all methods beside these, which a table tells apart
-NEAR = (4, -11)  # how high a name stands that is close to its point
-FAR = tuple(sign * up - 7 * (sign < 0) for up in range(14, 100, 12) for sign in (1, -1))  # above, below, further above
+OTHERS = "#a6a6a6"  # all methods beside these; each has its name where it is drawn
+BLACK = "#000000"  # what no method ranks: nothing removed, everything damaged removed, other ways to train further
+TREATMENTS = {"EWC-deletion": "#7cb300", "Newton removal": "#7a0f33"}
+FRAME = (232, 0, 232)  # around an image that was damaged
+DASHES = {"random": ":", "oracle": ":", "linear, sa": "--"}  # SA lies on GD
+MARKS = "os^D"  # sizes of C, networks or kinds of failure, one each
 
 
 def style(method: str) -> tuple[str, str]:
-    return STYLE.get(method, ("other methods", OTHERS))
+    return STYLE.get(method, (method, BLACK if method in REFERENCES else OTHERS))
 
 
 def over_seeds(rows: Iterable[Row], method: str, measure: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -41,93 +51,107 @@ def over_seeds(rows: Iterable[Row], method: str, measure: str) -> tuple[np.ndarr
     return np.array(ks), np.array([np.mean(at[k]) for k in ks]), np.array([np.std(at[k]) for k in ks])
 
 
-def methods_of(rows: list[Row], measure: str) -> list[str]:
-    """Those with this measure, in the order they were made; those with a colour of their own last, above the rest."""
-    made = list(dict.fromkeys(row.method for row in rows if row.measure == measure))
-    return sorted(made, key=lambda name: name in STYLE)
-
-
 def curves(ax: Any, rows: list[Row], measure: str, marker: str = "") -> None:
-    """A line for each method, with a band of a standard deviation to either side where there are several seeds; never
-    beyond what a share can be. References are levels."""
-    for method in methods_of(rows, measure):
+    """A line for each method with a colour of its own, and a band of a standard deviation to either side where there
+    are several seeds; never beyond what a share can be. A method that was not run in all of them says so."""
+    every = len({row.seed for row in rows})
+    for i, (method, (name, colour)) in enumerate(STYLE.items()):
         k, mean, deviation = over_seeds(rows, method, measure)
-        if len(k) < 2 or method in REFERENCES:
+        if len(k) < 2:
             continue
-        name, colour = style(method)
-        dashes = ":" if method in ("random", "oracle") else "-"
-        ax.plot(k, mean, dashes, color=colour, label=name, marker=marker, markersize=4, linewidth=1.6)
-        if method in STYLE:
+        seeds = len({row.seed for row in rows if (row.method, row.measure) == (method, measure)})
+        said = name if seeds == every else f"{name} ({seeds} of {every})"
+        ax.plot(k, mean, DASHES.get(method, "-"), color=colour, label=said, marker=marker, markersize=3, linewidth=1.6,
+                zorder=3 - i / 100 + (method in DASHES))  # fmt: skip
+        if deviation.any():
             low, high = (np.clip(mean + side * deviation, 0, 1) for side in (-1, 1))
-            ax.fill_between(k, low, high, color=colour, alpha=0.15, linewidth=0)
-
-
-def ends(rows: list[Row], method: str, measure: str) -> dict[int, float]:
-    """By seed, what there is at the largest k."""
-    own = sorted((row for row in rows if (row.method, row.measure) == (method, measure)), key=lambda row: row.k)
-    return {row.seed: row.value for row in own}
-
-
-def exchange(ax: Any, rows: list[Row], title: str) -> None:
-    """What each method fixes against what it keeps, where causes of one number alone were removed: a point each, with
-    its name. Both are less what training on gives the same network with nothing removed, so that methods can be
-    compared that were run in unlike networks; bars are a standard deviation to either side."""
-    start = [ends(rows, NOTHING, measure) for measure in ("holdout", "remaining")]
-    seeds, points = len(start[0]), {}
-    for method in methods_of(rows, "holdout"):
-        own = [ends(rows, method, measure) for measure in ("holdout", "remaining")]
-        points[method] = [np.array([after[s] - before[s] for s in after if s in before])
-                          for after, before in zip(own, start, strict=True)]  # fmt: skip
-    points = {method: found for method, found in points.items() if len(found[0])}
-    middle = float(np.mean([fixed.mean() for fixed, _ in points.values()])) if points else 0.0
-    names: dict[str, tuple[float, float]] = {}
-    for method, (fixed, kept) in points.items():
-        reference = method in REFERENCES
-        name, colour = (method, "#000000") if reference else style(method)
-        ax.errorbar(fixed.mean(), kept.mean(), kept.std(), fixed.std(), "x" if reference else "o", color=colour,
-                    elinewidth=0.6)  # fmt: skip
-        said = method if name == "other methods" else name
-        said += "" if len(fixed) == seeds else f" ({len(fixed)} of {seeds})"
-        names[said] = (fixed.mean(), kept.mean())
-    ax.margins(x=0.12, y=0.12)
-    labelled(ax, title, "failures never shown: more of them right than with nothing removed",
-             "what worked: more right than with nothing removed")  # fmt: skip
-    named(ax, names, middle)
-
-
-def named(ax: Any, points: dict[str, tuple[float, float]], middle: float) -> None:
-    """Names beside their points, towards the middle; elsewhere where one would hide a point or another name, or leave
-    the axes; a thin line leads to one that is not close."""
-    ax.figure.draw_without_rendering()  # limits and places up to date, which the transforms below read
-    at = {name: ax.transData.transform(xy) * 72 / ax.figure.dpi for name, xy in points.items()}
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at.values()]
-    left, right = (float(ax.transAxes.transform((side, 0))[0]) * 72 / ax.figure.dpi for side in (0, 1))
-    for name, (x, y) in at.items():
-        sides = (-1, 1) if points[name][0] > middle else (1, -1)
-        spots = [(side, up) for up in (*NEAR, *FAR) for side in sides]
-        boxes = [box(x + 6 * side, y + up, 4.5 * len(name) * side) for side, up in spots]
-        hidden = [sum(overlap(own, other) for other in taken) + (own[0] < left or own[2] > right) for own in boxes]
-        side, up = spots[int(np.argmin(hidden))]
-        taken.append(boxes[int(np.argmin(hidden))])
-        line = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0, "relpos": (float(side < 0), 0.5)}
-        ax.annotate(name, points[name], textcoords="offset points", xytext=(6 * side, up), fontsize=8,
-                    ha="right" if side < 0 else "left", arrowprops=None if up in NEAR else line)  # fmt: skip
-
-
-def box(x: float, y: float, wide: float) -> tuple[float, float, float, float]:
-    """Where a name stands that begins or ends at x, in points: left, low, right, high."""
-    return min(x, x + wide), y, max(x, x + wide), y + 8
-
-
-def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return all(one[i] < other[i + 2] and other[i] < one[i + 2] for i in (0, 1))
+            ax.fill_between(k, low, high, color=colour, alpha=0.13, linewidth=0)
 
 
 def level(ax: Any, rows: list[Row], method: str, measure: str, label: str, dashes: str = "--") -> None:
     """A line across, for something that does not depend on k."""
     found = [row.value for row in rows if (row.method, row.measure) == (method, measure)]
     if found:
-        ax.axhline(float(np.mean(found)), color="#000000", linestyle=dashes, linewidth=1, label=label)
+        ax.axhline(float(np.mean(found)), color=BLACK, linestyle=dashes, linewidth=1, label=label)
+
+
+def by_seed(rows: list[Row], method: str, measure: str, k: float) -> dict[int, float]:
+    """What there is at k; of a reference, whose k is its own, what there is."""
+    own = [row for row in rows if (row.method, row.measure) == (method, measure)]
+    return {row.seed: row.value for row in own if row.k == k or method in REFERENCES}
+
+
+Series = dict[str, dict[str, list[float]]]  # what a mark stands for: values of each method, one a network
+
+
+def series(rows: list[Row], measure: str, sizes: Sequence[float], less: str | None = None) -> Series:
+    """By number of causes removed. Where a method was not run in every network, by network instead, with the last
+    number: networks differ more than methods do, and marks of one kind can be compared. `less`: what this method has in
+    the same network is taken off."""
+    base = by_seed(rows, less, measure, 0) if less else {}
+    last, seeds = sizes[-1], sorted({row.seed for row in rows})
+    found = {(name, k): {seed: value - base.get(seed, 0) for seed, value in by_seed(rows, name, measure, k).items()}
+             for name in dict.fromkeys(row.method for row in rows) for k in sizes}  # fmt: skip
+    found = {key: of for key, of in found.items() if of}
+    if any(set(of) != set(seeds) for of in found.values()):
+        return {f"network {seed + 1}": {name: [of[seed]] for (name, k), of in found.items() if k == last and seed in of}
+                for seed in seeds}  # fmt: skip
+    return {f"the first {k:,}": {name: list(of.values()) for (name, size), of in found.items()
+                               if size == k and (k == last or name not in REFERENCES)} for k in sizes}  # fmt: skip
+
+
+def best_first(shown: Series) -> list[str]:
+    """References, then every other method by the mean of all there is of it."""
+    of: dict[str, list[float]] = {}
+    for found in shown.values():
+        for name, values in found.items():
+            of.setdefault(name, []).extend(values)
+    return sorted(of, key=lambda name: (name not in REFERENCES, name not in REFERENCES and -np.mean(of[name])))
+
+
+def dots(ax: Any, names: Sequence[str], shown: Series, least: float = 0.0, said: bool = True) -> None:
+    """A line for each method, and on it the mean of each series with a bar of a standard deviation to either side where
+    there are several networks; none goes beyond `least` and 1."""
+    for j, (label, found) in enumerate(shown.items()):
+        at = (j - (len(shown) - 1) / 2) * 0.7 / len(shown)
+        ax.plot([], [], MARKS[j], color=BLACK, markerfacecolor="none", markersize=5, label=label)
+        for i, name in enumerate(names):
+            if own := found.get(name):
+                mean, deviation = float(np.mean(own)), float(np.std(own))
+                _, colour = style(name)
+                ax.plot(np.clip([mean - deviation, mean + deviation], least, 1), [i + at] * 2, color=colour, lw=0.9)
+                ax.plot(mean, i + at, MARKS[j], color=colour, markersize=4.5)
+    for i in range(0, len(names), 2):
+        ax.axhspan(i - 0.5, i + 0.5, color="#f4f4f4", zorder=0, linewidth=0)
+    ax.set_yticks(range(len(names)), [style(name)[0] if said else "" for name in names])
+    ax.set_ylim(max(len(names), 1) - 0.5, -0.5)  # every method may have been given up
+    ax.tick_params(axis="y", length=0)
+    ax.locator_params("x", nbins=5)
+
+
+def height(shown: Series) -> float:
+    """What dots need, in inches."""
+    return 0.7 + len(best_first(shown)) * (0.13 + 0.04 * len(shown))
+
+
+def crosses(ax: Any, rows: list[Row], method: str, ks: Sequence[float], **look: Any) -> list[tuple[float, float]]:
+    """What is fixed against what is kept at each k, with bars of a standard deviation to either side where there are
+    several networks. Returns the points."""
+    there = [[by_seed(rows, method, measure, k) for measure in ("holdout", "remaining")] for k in ks]
+    values = [[list(of.values()) for of in both] for both in there if all(both)]
+    means, spreads = (np.array([[by(of) for of in both] for both in values]).reshape(-1, 2) for by in (np.mean, np.std))
+    if spreads.any():
+        lines = ax.errorbar(*means.T, spreads[:, 1], spreads[:, 0], "none", ecolor=look["color"], lw=0.7, zorder=1)[2]
+        for line in lines:
+            line.set_alpha(0.4)
+    ax.plot(*means.T, **look)
+    return [(fixed, kept) for fixed, kept in means.tolist()]
+
+
+def panels(width: float, height: float, layout: Sequence[str], heights: Sequence[float]) -> tuple[Figure, Any]:
+    """A figure, and its axes by the letters of the layout."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplot_mosaic([list(line) for line in layout], height_ratios=heights)
 
 
 def axes_of(width: float, height: float, columns: int, rows: int = 1) -> tuple[Figure, np.ndarray]:
@@ -136,19 +160,20 @@ def axes_of(width: float, height: float, columns: int, rows: int = 1) -> tuple[F
 
 
 def labelled(ax: Any, title: str, x: str, y: str) -> None:
-    ax.set_title(title, fontsize=11)
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set_title(title, fontsize=10)
+    ax.set_xlabel(x, fontsize=9)
+    ax.set_ylabel(y, fontsize=9)
+    ax.tick_params(labelsize=8)
     ax.grid(alpha=0.25)
 
 
-def legend(figure: Figure, *axes: Any) -> None:
-    """One for all axes, below them."""
+def legend(on: Any, *axes: Any, across: int = 4, place: str = "outside lower center") -> None:
+    """One for all axes: below a figure, or in an empty panel."""
     known: dict[str, Any] = {}
     for ax in axes:
         for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
             known.setdefault(name, line)
-    figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=5, fontsize=9, frameon=False)
+    on.legend(list(known.values()), list(known), loc=place, ncols=across, fontsize=8.5, frameon=False)
 
 
 def matrix(ax: Any, confusion: dict[tuple[int, int], float], classes: tuple[str, ...]) -> None:
@@ -157,29 +182,32 @@ def matrix(ax: Any, confusion: dict[tuple[int, int], float], classes: tuple[str,
     for (a, b), share in confusion.items():
         table[a, b] = share
         table[a, a] -= share
-    ax.imshow(table, cmap="Blues", vmin=0, vmax=1)
+    ax.imshow(table, cmap="Greys", vmin=0, vmax=1)
     for a, b in zip(*np.nonzero(table), strict=True):
         ax.text(b, a, f"{table[a, b]:.1f}", ha="center", va="center", fontsize=8,
                 color="white" if table[a, b] > 0.5 else "black")  # fmt: skip
+    labelled(ax, "a. labels given to each class", "label given", "true class")
     ax.set_xticks(range(len(classes)), classes, rotation=0 if len(classes[0]) == 1 else 60)
     ax.set_yticks(range(len(classes)), classes)
-    ax.set_title("a. labels given to each class", fontsize=11)
-    ax.set_xlabel("label given")
-    ax.set_ylabel("true class")
+    ax.grid(visible=False)
 
 
-def images(ax: Any, stored: np.ndarray, title: str, across: int = 8, frames: np.ndarray | None = None) -> None:
-    """Images [N, C, H, W] side by side, those that `frames` names in a red frame."""
+def images(ax: Any, stored: np.ndarray, title: str, across: int = 8, frames: np.ndarray | None = None,
+           said: Sequence[str] = ()) -> None:  # fmt: skip
+    """Images [N, C, H, W] side by side, those that `frames` names in a frame, with a word below each."""
     n, _, high, wide = stored.shape
-    gap, down = max(2, high // 14), -(-n // across)
-    sheet = np.full((down * (high + gap) + gap, across * (wide + gap) + gap, 3), 255, np.uint8)
+    gap, down, below = max(2, high // 12), -(-n // across), high // 3 if said else 0
+    step = high + gap + below
+    sheet = np.full((down * step + gap, across * (wide + gap) + gap, 3), 255, np.uint8)
     for i, image in enumerate(stored):
-        top, left = gap + i // across * (high + gap), gap + i % across * (wide + gap)
+        top, left = gap + i // across * step, gap + i % across * (wide + gap)
         if frames is not None and frames[i]:
-            sheet[top - gap : top + high + gap, left - gap : left + wide + gap] = (214, 39, 40)
+            sheet[top - gap : top + high + gap, left - gap : left + wide + gap] = FRAME
         sheet[top : top + high, left : left + wide] = np.broadcast_to(np.moveaxis(image, 0, 2), (high, wide, 3))
+        if said:
+            ax.text(left + wide / 2, top + high + gap + below / 2 - 1, said[i], fontsize=6.5, ha="center", va="center")
     ax.imshow(sheet)
-    ax.set_title(title, fontsize=11)
+    ax.set_title(title, fontsize=10)
     ax.set_axis_off()
 
 

@@ -28,8 +28,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "failures": {"learn": True, "kept": False},
     "D∖C and failures": {"learn": True},
 }
-LOOKS = {"nothing removed": ("#7f7f7f", "x"), "D∖C": ("#e6b800", "o"), "failures": ("#000000", "o"),
-         "D∖C and failures": ("#8c564b", "s")}  # fmt: skip
+MARKS = {"nothing removed": "x", "D∖C": "*", "failures": "o", "D∖C and failures": "s"}
 
 
 def names(plan: Plan) -> tuple[str, ...]:
@@ -56,18 +55,19 @@ def treated(case: Case, causes: np.ndarray, name: str, pull: float) -> Found:
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
-    from experiments.figures import axes_of, labelled, over_seeds, saved
+    from experiments.figures import BLACK, axes_of, crosses, labelled, saved
 
-    figure, axes = axes_of(6, 5, 1)
-    for name, (colour, marker) in LOOKS.items():
-        pulls, kept, _ = over_seeds(rows, name, "remaining")
-        _, fixed, _ = over_seeds(rows, name, "holdout")
-        axes[0].scatter(fixed, kept, color=colour, marker=marker, label=name, zorder=3)
-        for pull, a, b in zip(pulls, fixed, kept, strict=True):
-            if name == "failures":
-                axes[0].annotate(f"p = {pull:g}", (a, b), textcoords="offset points", xytext=(6, -3), fontsize=8)
+    figure, axes = axes_of(7, 5, 1)
+    for name, marker in MARKS.items():
+        pulls = sorted({row.k for row in rows if row.method == name})
+        at = crosses(axes[0], rows, name, pulls, color=BLACK, marker=marker, markersize=7, linestyle="none",
+                     label=name)  # fmt: skip
+        for pull, point in zip(pulls, at if name == "failures" else (), strict=False):
+            axes[0].annotate(
+                f"p = {pull:g}", point, textcoords="offset points", xytext=(-6, -11), fontsize=8.5, ha="right"
+            )
     labelled(axes[0], f"Trained further on, {plan.on}", "accuracy on failures never shown", "accuracy on what worked")
-    axes[0].legend(fontsize=9)
+    axes[0].legend(fontsize=9, loc="lower left")
     axes[0].margins(x=0.15, y=0.1)
     shown = FEW if plan.about.large else PULLS
     columns: dict[str, Column] = {f"{m}, p = {p:g}": (m, p) for m in ("holdout", "remaining") for p in shown}

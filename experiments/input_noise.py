@@ -94,37 +94,59 @@ def with_all(rows: list[Row]) -> list[Row]:
 
 def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
     """Rows i to iv of the figure, and the most harmful examples."""
-    from experiments.figures import axes_of, curves, exchange, images, labelled, legend, level, saved, style
-
     sizes = removed(plan)
     stored = dict(np.load(plan.folder / f"seed_{rows[0].seed}.npz"))
-    single = len(sizes) == 1
-    figure, axes = axes_of(15, 4.6, 3 if single else 4)
-    if "damaged" in stored:  # the pictures may have been made elsewhere
-        images(axes[0], stored["damaged"], f"i. {damage}, {plan.on}", across=4)
-    curves(axes[1], rows, "damaged")
-    axes[1].set_xlim(0, sizes[-1])
-    labelled(axes[1], "ii. damaged ones among the first k", "k, most harmful first", "share of the first k")
-    if single:
-        exchange(axes[2], rows, f"iii, iv. {sizes[0]:,} causes removed, then fine-tuned")
-    shown = {"holdout": "iii. failures never shown", "remaining": "iv. what worked"}
-    for ax, (measure, title) in zip(axes[2:], () if single else shown.items(), strict=False):
-        curves(ax, rows, measure, marker="o")
-        ax.set_xticks(sizes)
-        level(ax, rows, REFERENCE, measure, "every damaged one removed")
-        level(ax, rows, NOTHING, measure, "nothing removed", ":")
-        level(ax, rows, AGAIN, measure, "trained again without them", "-.")
-        labelled(ax, title, "causes removed, then fine-tuned", "accuracy")
-    legend(figure, *axes[1:])
     most = sizes[-1]
     columns: dict[str, Column] = {f"damaged of the first {k}": ("damaged", k) for k in sizes}
     columns |= {f"of the noisy classes, first {most}": ("of the noisy classes", most)}
     columns |= {f"{m}, {k} removed": (m, k) for m in ("holdout", "remaining", "all test images") for k in sizes}
-    made = [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", with_all(rows), columns)]
+    made = [figure_of(plan, rows, damage, stored), table(plan.folder / "table.md", with_all(rows), columns)]
+    return [*made, *gallery(plan, stored)]
+
+
+def figure_of(plan: Plan, rows: list[Row], damage: str, stored: dict[str, np.ndarray]) -> Path:
+    from experiments.figures import best_first, curves, dots, height, images, labelled, legend, panels, saved, series
+
+    sizes = removed(plan)
+    found = {measure: series(rows, measure, sizes) for measure in ("holdout", "remaining", "damaged")}
+    names = list(dict.fromkeys(name for shown in found.values() for name in best_first(shown)))
+    tall = height(found["holdout"])
+    figure, axes = panels(9.5, 3.9 + tall, ("aaabbb", "ccddee"), (3.2, tall))
+    axes["a"].set_axis_off()
+    if "damaged" in stored:  # the pictures may have been made elsewhere
+        images(axes["a"], stored["damaged"], f"i. {damage}, {plan.on}", across=4)
+    curves(axes["b"], rows, "damaged")
+    axes["b"].set_xlim(0, sizes[-1])
+    top = 1.15 * highest(rows, sizes[0]) or 1.0
+    axes["b"].set_ylim(-0.02 * top, top)
+    axes["b"].locator_params("x", nbins=5)
+    labelled(axes["b"], "ii. damaged ones among the first k", "k, most harmful first", "share of the first k")
+    shown = {"c": ("damaged", "ii. every method", "share of the first k"),
+             "d": ("holdout", "iii. failures never shown", "accuracy without the first k"),
+             "e": ("remaining", "iv. what worked", "accuracy without the first k")}  # fmt: skip
+    for letter, (measure, title, x) in shown.items():
+        dots(axes[letter], names, found[measure], said=letter == "c")
+        labelled(axes[letter], title, x, "")
+    legend(figure, *axes.values())
+    return saved(figure, plan.folder / "figure.png")
+
+
+def highest(rows: list[Row], least: int) -> float:
+    """What the axis must reach to show every method but the oracle, from so many examples on: among the first few of a
+    method all may be damaged."""
+    from experiments.figures import STYLE, over_seeds
+
+    found = [over_seeds(rows, name, "damaged") for name in set(STYLE) - {"oracle"}]
+    return max((float(top) for k, mean, deviation in found for top in (mean + deviation)[k >= least]), default=0)
+
+
+def gallery(plan: Plan, stored: dict[str, np.ndarray]) -> list[Path]:
+    from experiments.figures import axes_of, images, saved, style
+
     shown = [name for name in ("ewc_as_printed", "ewc", "default") if f"{name}, most" in stored]
-    if shown:
-        figure, axes = axes_of(4.6 * len(shown), 2.2, len(shown))
-        for ax, name in zip(axes, shown, strict=True):
-            images(ax, stored[f"{name}, most"], f"most harmful: {style(name)[0]}", 8, stored[f"{name}, most damaged"])
-        made.append(saved(figure, plan.folder / "most_harmful.png"))
-    return made
+    if not shown:
+        return []
+    figure, axes = axes_of(9, 0.95 * len(shown), 1, len(shown))
+    for ax, name in zip(axes, shown, strict=True):
+        images(ax, stored[f"{name}, most"], f"most harmful: {style(name)[0]}", SHOWN, stored[f"{name}, most damaged"])
+    return [saved(figure, plan.folder / "most_harmful.png")]

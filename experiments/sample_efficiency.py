@@ -54,19 +54,20 @@ def with_a_share(case: Case, name: str, share: float) -> Found:
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
-    from experiments.figures import axes_of, curves, labelled, legend, level, saved
+    from experiments.figures import curves, labelled, legend, level, panels, saved
 
-    figure, axes = axes_of(20, 4.4, 5)
+    figure, axes = panels(9, 6, ("abc", "def"), (1, 1))
     titles = {"average precision": "a. the ranking", "precision": "b. precision", "recall": "c. recall",
               "holdout": "d. failures never shown", "remaining": "e. what worked"}  # fmt: skip
-    for ax, (measure, title) in zip(axes, titles.items(), strict=True):
+    for ax, (measure, title) in zip(axes.values(), titles.items(), strict=False):
         curves(ax, rows, measure, marker="o")
         level(ax, rows, REFERENCE, measure, "semi-oracle: every wrong label removed")
         ax.set_ylim(0, 0.3 if measure == "precision" else 1.05)
         labelled(
             ax, title, "share of the query failures", "accuracy" if measure in ("holdout", "remaining") else measure
         )
-    legend(figure, *axes)
+    axes["f"].set_axis_off()
+    legend(axes["f"], *axes.values(), across=1, place="center left")
     shown = ("removed", *titles)
     columns: dict[str, Column] = {f"{m}, {share:.0%}": (m, share) for m in shown for share in SHARES[::2]}
     return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]

@@ -25,7 +25,7 @@ from experiments.tables import saved as table
 REMOVED = 0.05
 FEW = 10  # failures a kind must have, to be searched with and to judge
 USUAL = (NOTHING, "ewc_as_printed", "default", "random")
-JUDGES = {"this kind": "#9467bd", "other kinds": "#bcbd22", "other failures": "#7f7f7f", "what worked": "#1f77b4"}
+JUDGES = ("this kind", "other kinds", "other failures", "what worked")
 
 
 def kinds(on: str) -> dict[str, tuple[int, int]]:
@@ -82,23 +82,19 @@ def judged(case: Case, name: str, kind: str) -> Found:
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
-    from experiments.figures import STYLE, axes_of, labelled, legend, saved, style
+    from experiments.figures import axes_of, dots, labelled, legend, saved
 
-    made = dict.fromkeys(r.method.split(": ")[0] for r in rows)
-    shown = [name for name in dict.fromkeys((*USUAL, *made)) if name in made][:5]
-    figure, axes = axes_of(4.2 * len(shown), 4.2, len(shown))
-    for ax, name in zip(axes, shown, strict=True):
-        for i, (judge, colour) in enumerate(JUDGES.items()):
-            found = [[r.value for r in rows if (r.method, r.measure) == (f"{name}: {kind}", judge)]
-                     for kind in searched(plan.on)]  # fmt: skip
-            at = np.arange(len(searched(plan.on))) + 0.2 * i - 0.3
-            ax.bar(at, [np.mean(v) if v else 0 for v in found], 0.2, color=colour, label=judge,
-                   yerr=[np.std(v) if v else 0 for v in found])  # fmt: skip
-        ax.set_xticks(range(len(searched(plan.on))), [kind.replace(" called ", "→") for kind in searched(plan.on)])
-        ax.set_ylim(0, 1.02)
-        known = style(name)[0] if name in STYLE else name
-        said = name if name == NOTHING else f"causes by {known}"
-        labelled(ax, said, "kind that was searched with", "accuracy afterwards")
+    made = dict.fromkeys(row.method.split(": ")[0] for row in rows)
+    shown = [name for name in dict.fromkeys((*USUAL, *made)) if name in made]
+    figure, axes = axes_of(9.5, 1.6 + 0.36 * len(shown), len(JUDGES))
+    for ax, judge in zip(axes, JUDGES, strict=True):
+        found = {kind.replace(" called ", "→"): {name: [r.value for r in rows if (r.method, r.measure) ==
+                 (f"{name}: {kind}", judge)] for name in shown} for kind in searched(plan.on)}  # fmt: skip
+        dots(ax, shown, found, said=judge == JUDGES[0])
+        if judge != "what worked":  # all of it near 1
+            ax.set_xlim(-0.03, 1.03)
+        labelled(ax, judge, "accuracy afterwards", "")
+    figure.suptitle(f"Causes removed that were found with the failures of one kind (mark), {plan.on}", fontsize=11)
     legend(figure, axes[0])
     columns: dict[str, Column] = {m: (m, None) for m in (*JUDGES, "removed, of this kind", "removed, of other kinds")}
     return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]

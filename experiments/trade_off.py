@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,6 @@ class Way:
     """A treatment for each γ, and how it is drawn; a hollow mark where nothing guards what worked."""
 
     make: Callable[[Case, float], Any]
-    colour: str
     marker: str
     hollow: bool = False
 
@@ -78,17 +77,16 @@ def newton(case: Case, gamma: float, sizes: tuple[float, ...] = (1.0,)) -> Any:
     return method._replace(remember=factors, editor=Steps("Newton step", step, case.known))
 
 
-FRONTS = {"EWC-deletion": "#d62728", "Newton removal": "#1f77b4"}
 WHOLE_OR_NOTHING = (1e-9, 1.0)  # of a Newton step: all of it where the guard allows it, and none where it does not
 
 
 WAYS = {
-    "EWC-deletion, plain": Way(printed, "#d62728", "o", hollow=True),
-    "EWC-deletion, guarded": Way(lambda c, g: printed(c, g)._replace(guarded=True), "#d62728", "^"),
-    "EWC-deletion, searched": Way(searched, "#ff7f0e", "s"),
-    "Newton removal, plain": Way(newton, "#1f77b4", "o", hollow=True),
-    "Newton removal, guarded": Way(lambda c, g: newton(c, g, WHOLE_OR_NOTHING), "#1f77b4", "^"),
-    "Newton removal, searched": Way(lambda c, g: newton(c, g, SIZES), "#17becf", "s"),
+    "EWC-deletion, plain": Way(printed, "o", hollow=True),
+    "EWC-deletion, guarded": Way(lambda c, g: printed(c, g)._replace(guarded=True), "^"),
+    "EWC-deletion, searched": Way(searched, "s"),
+    "Newton removal, plain": Way(newton, "o", hollow=True),
+    "Newton removal, guarded": Way(lambda c, g: newton(c, g, WHOLE_OR_NOTHING), "^"),
+    "Newton removal, searched": Way(lambda c, g: newton(c, g, SIZES), "s"),
 }
 
 
@@ -155,35 +153,37 @@ def front(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
-    from experiments.figures import axes_of, labelled, legend, over_seeds, saved
+    from experiments.figures import legend, panels, saved
 
-    figure, axes = axes_of(11, 5.2, 2)
-    for ax, paper in zip(axes, (False, True), strict=True):
-        points: dict[str, list[tuple[float, float]]] = {}
-        for name, way in WAYS.items():
-            gammas, kept, _ = over_seeds(rows, name, "remaining")
-            _, fixed, _ = over_seeds(rows, name, "holdout")
-            inside = (gammas >= 0.01) & (gammas <= 0.05) if paper else gammas > 0
-            points.setdefault(name.split(",")[0], []).extend(zip(fixed[inside], kept[inside], strict=True))
-            if not len(gammas):
-                continue
-            filled = "none" if way.hollow else way.colour
-            ax.plot(fixed[inside], kept[inside], way.marker, color=way.colour, markerfacecolor=filled, label=name,
-                    linestyle="-" if way.hollow else "none", linewidth=0.8)  # fmt: skip
-        for name, marker in REFERENCES.items():
-            _, kept, _ = over_seeds(rows, name, "remaining")
-            _, fixed, _ = over_seeds(rows, name, "holdout")
-            if len(kept):
-                ax.plot(fixed, kept, marker, color="#000000", markersize=9, linestyle="none", label=name)
-        for name, colour in FRONTS.items():
-            best = np.array(front(points[name])).reshape(-1, 2)
-            ax.step(*best.T, color=colour, linewidth=4, alpha=0.25, zorder=0, label=f"front of {name}")
-        title = "γ from .01 to .05, as in the paper" if paper else "all γ"
-        labelled(ax, title, "accuracy on failures never shown", "accuracy on what worked")
-    legend(figure, axes[0])
+    figure, axes = panels(9, 8.4, ("ab", "cc"), (1, 1))
+    plane(axes["a"], rows, "a. all γ", GAMMAS)
+    plane(axes["b"], rows, "b. γ from .01 to .05, as in the paper", [g for g in GAMMAS if 0.01 <= g <= 0.05])
+    plane(axes["c"], rows, "c. all γ, where at least .95 of what worked is left", GAMMAS)
+    axes["c"].set_ylim(0.95, 1.003)
+    legend(figure, axes["a"])
     shown = sorted(FEW) if plan.about.large else (3e-4, 0.001, 0.003, 0.01, 0.05)
     columns: dict[str, Column] = {f"{m}, γ = {g:g}": (m, g) for m in ("holdout", "remaining") for g in shown}
     return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
+
+
+def plane(ax: Any, rows: list[Row], title: str, values: Sequence[float]) -> None:
+    """Every treatment for these γ, beside the references, and the front of each kind of treatment."""
+    from experiments.figures import BLACK, TREATMENTS, crosses, labelled
+
+    points: dict[str, list[tuple[float, float]]] = {kind: [] for kind in TREATMENTS}
+    for name, way in WAYS.items():
+        kind, made = name.split(",")[0], {row.k for row in rows if row.method == name and row.measure == "holdout"}
+        look = {"color": TREATMENTS[kind], "marker": way.marker, "linestyle": "-" if way.hollow else "none"}
+        if made:
+            points[kind] += crosses(ax, rows, name, sorted(made & set(values)), label=name, linewidth=0.8,
+                                    markerfacecolor="none" if way.hollow else TREATMENTS[kind], **look)  # fmt: skip
+    for name, marker in REFERENCES.items():
+        if any(row.method == name for row in rows):
+            crosses(ax, rows, name, (0,), color=BLACK, marker=marker, markersize=9, linestyle="none", label=name)
+    for kind, colour in TREATMENTS.items():
+        best = np.array(front(points[kind])).reshape(-1, 2)
+        ax.step(*best.T, color=colour, linewidth=4, alpha=0.25, zorder=0, label=f"front of {kind}")
+    labelled(ax, title, "accuracy on failures never shown", "accuracy on what worked")
 
 
 if __name__ == "__main__":

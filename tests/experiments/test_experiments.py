@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments import ITEMS
@@ -19,7 +20,7 @@ def drawn(figures):
 
 def test_wrong_labels_are_found(reproduced, capsys):
     """Fig. 2: of what EWC-influence ranks first more is wrong than of what chance does; the oracle finds all."""
-    _, rows, figures = reproduced("annotation-noise", capsys, "ewc", "random", "oracle")
+    folder, rows, figures = reproduced("annotation-noise", capsys, "ewc", "random", "oracle")
     wrong = int(rows["base", "wrong labels"][0])
     assert 40 < wrong < 90
     assert sum(rows["base", "failures of class"].values()) == pytest.approx(2000 * (1 - rows["base", "accuracy"][0]))
@@ -29,6 +30,12 @@ def test_wrong_labels_are_found(reproduced, capsys):
     assert shares["ewc"][50] > 0.6 > 0.3 > shares["random"][50]
     assert all(s[500] == pytest.approx(wrong / 500) for s in shares.values())
     assert drawn(figures) == {"figure.png", "table.md", "most_and_least_harmful.png"}
+    shown = np.load(folder / "seed_0.npz")
+    for end in ("most", "least"):
+        given, true, wrong = (shown[f"ewc, {end} {which}"] for which in ("given", "true", "damaged"))
+        assert ((given != true) == wrong).all()
+        confused = set(zip(true[wrong].tolist(), given[wrong].tolist(), strict=True))
+        assert confused <= set(SETS["digits"].confusion)
 
 
 def test_removing_causes_fixes_failures(reproduced, capsys):
@@ -132,13 +139,16 @@ def test_every_experiment_has_a_script_that_says_what_it_is():
         assert callable(script.draw)
 
 
-def test_a_method_has_one_colour_of_its_own():
-    from experiments.figures import OTHERS, STYLE
+def test_a_colour_means_one_thing():
+    from matplotlib.colors import to_hex
+
+    from experiments.figures import FRAME, OTHERS, STYLE, TREATMENTS
     from experiments.rankings import EVERY, USUAL
 
-    colours = [STYLE[name][1] for name in USUAL]
-    assert len({*colours, OTHERS}) == len(USUAL) + 1
-    assert set(STYLE) <= set(EVERY)
+    frame = to_hex([c / 255 for c in FRAME])
+    colours = [*(colour for _, colour in STYLE.values()), *TREATMENTS.values(), OTHERS, frame]
+    assert len(set(colours)) == len(colours)
+    assert set(USUAL) <= set(STYLE) <= set(EVERY)
     assert set(SETS) == {"mnist", "cifar10", "digits"}
 
 

@@ -7,10 +7,23 @@ import shutil
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments import ITEMS
 from experiments.all import DAMAGE
+from experiments.figures import (
+    FRAME,
+    OTHERS,
+    STYLE,
+    axes_of,
+    best_first,
+    crosses,
+    curves,
+    dots,
+    images,
+    series,
+)
 from experiments.running import Plan, Row, drawn, read
 from experiments.tables import table
 
@@ -91,53 +104,88 @@ def test_a_reference_is_averaged_over_seeds_that_damage_unlike_numbers():
     assert cells == {"every damaged one removed": ["0.550 ± 0.050"], "ewc": ["0.150 ± 0.050"]}
 
 
-def test_points_are_less_what_the_same_network_has_with_nothing_removed():
-    """Networks differ more than methods do, and a method may have been run in some of them alone."""
-    from experiments.figures import axes_of, exchange
+def made(seed, method, k, value, measure="holdout"):
+    return Row(seed, method, k, measure, value)
 
-    def made(seed, method, k, holdout, remaining):
-        return [Row(seed, method, k, "holdout", holdout), Row(seed, method, k, "remaining", remaining)]
 
-    rows = [*made(0, "nothing removed", 0, 0.3, 0.9), *made(1, "nothing removed", 0, 0.6, 0.8),
-            *made(0, "every damaged one removed", 370, 0.5, 0.95), *made(1, "every damaged one removed", 371, 0.9, 0.8),
-            *made(1, "loss", 300, 0.5, 0.7)]  # fmt: skip
+def test_marks_are_networks_where_a_method_was_not_run_in_all_of_them():
+    """Less what another method has in the same network: there the one that was run in the better one alone is worse."""
+    rows = [made(0, "every damaged one removed", 370, 0.5), made(1, "every damaged one removed", 371, 0.9),
+            made(0, "default", 300, 0.5), made(1, "default", 300, 0.9), made(1, "loss", 300, 0.7)]  # fmt: skip
+    shown = series(rows, "holdout", (300,), less="every damaged one removed")
+    assert shown == {
+        "network 1": {"every damaged one removed": [0], "default": [0]},
+        "network 2": {"every damaged one removed": [0], "default": [0], "loss": [pytest.approx(-0.2)]},
+    }
+    assert best_first(shown) == ["every damaged one removed", "default", "loss"]
+
+
+def test_marks_are_numbers_removed_where_every_method_was_run_in_every_network():
+    """A reference has one number of its own, and stands there once."""
+    rows = [made(seed, "random", k, 0.1 * seed + k / 1000) for seed in (1, 2) for k in (100, 300)]
+    rows += [made(seed, "nothing removed", 0, 0.3) for seed in (1, 2)] + [made(1, "random", 0, 7, "seconds")]
+    assert series(rows, "holdout", (100, 300)) == {
+        "the first 100": {"random": pytest.approx([0.2, 0.3])},
+        "the first 300": {"random": pytest.approx([0.4, 0.5]), "nothing removed": [0.3, 0.3]},
+    }
+
+
+def test_every_method_has_its_name_and_its_spread():
+    """Bars of a standard deviation, but no share beyond 1; one without a colour of its own is named all the same."""
     _, axes = axes_of(4, 4, 1)
-    exchange(axes[0], rows, "")
-    said = {text.get_text(): text.xy for text in axes[0].texts}
-    assert said == {
-        "nothing removed": (0, 0), "every damaged one removed": pytest.approx((0.25, 0.025)),
-        "loss (1 of 2)": pytest.approx((-0.1, -0.1)),
-    }  # fmt: skip
+    shown = {"one": {"ogd": [0.5, 0.7], "default": [0.9, 1.0, 1.0]}}
+    dots(axes[0], ["ogd", "default"], shown)
+    assert [text.get_text() for text in axes[0].get_yticklabels()] == ["ogd", "amends' default"]
+    bars = {line.get_color(): list(line.get_xdata()) for line in axes[0].lines if len(line.get_xdata()) == 2}
+    assert bars == {OTHERS: pytest.approx([0.5, 0.7]), STYLE["default"][1]: [pytest.approx(0.9195, abs=1e-4), 1]}
 
 
-def test_names_beside_points_that_lie_close_hide_neither_points_nor_each_other():
-    from experiments.figures import axes_of, named
-
-    figure, axes = axes_of(8, 5.4, 1)
-    points = {"nothing removed": (0, 0), "random": (-0.01, 0), "grad_dot (2 of 4)": (0.07, -0.01),
-              "linear, kronecker (2 of 4)": (0.075, -0.011), "the last": (0.2, 0.02)}  # fmt: skip
-    axes[0].plot(*zip(*points.values(), strict=True), "o")
-    named(axes[0], points, 0.05)
-    apart(figure, axes[0], points.values())
-
-
-def test_names_on_the_figure_of_causes_hide_nothing_and_stay_inside(tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr("experiments.figures.saved", lambda figure, path: made.append(figure) or path)
-    shutil.copytree(DOCS / "reproduced" / "causes", tmp_path / "causes")
-    drawn(Plan("causes", "cifar10", out=tmp_path, sizes=ASKED))
-    ax = made[0].axes[0]
-    boxes = apart(made[0], ax, [text.xy for text in ax.texts])
-    assert all(ax.bbox.x0 < box.x0 and box.x1 < ax.bbox.x1 for box in boxes)
+def test_a_curve_says_of_how_many_networks_it_is():
+    rows = [made(seed, "ewc", k, 0.2 * seed) for seed in (0, 1) for k in (100, 300)]
+    rows += [made(0, "ogd", k, 0.1) for k in (100, 300)] + [made(0, "loss", k, 0.1) for k in (100, 300)]
+    _, axes = axes_of(4, 4, 1)
+    curves(axes[0], rows, "holdout")
+    assert [line.get_label() for line in axes[0].lines] == [STYLE["ewc"][0], "loss (1 of 2)"]
+    band = axes[0].collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (0, pytest.approx(0.2))
+    assert len(axes[0].collections) == 1
 
 
-def apart(figure, ax, points):
-    """The boxes of the names, less the lines to their points; none is on another one or on a point."""
+def test_a_point_has_a_bar_in_either_direction():
+    rows = [made(seed, "D∖C", 0, 0.4 + 0.2 * seed) for seed in (0, 1)]
+    rows += [made(seed, "D∖C", 0, 0.9 + 0.02 * seed, "remaining") for seed in (0, 1)]
+    _, axes = axes_of(4, 4, 1)
+    assert crosses(axes[0], rows, "D∖C", (0,), color=OTHERS, marker="o") == [pytest.approx((0.5, 0.91))]
+    ends = sorted(bar.get_segments()[0].flatten().tolist() for bar in axes[0].collections)
+    assert ends == [pytest.approx([0.4, 0.91, 0.6, 0.91]), pytest.approx([0.5, 0.9, 0.5, 0.92])]
+
+
+def test_an_image_has_its_label_below_and_a_frame_where_it_was_damaged():
+    _, axes = axes_of(4, 4, 1)
+    images(axes[0], np.zeros((2, 1, 24, 24), np.uint8), "", 2, np.array([False, True]), ["7", "9→4"])
+    sheet = axes[0].images[0].get_array()
+    framed = np.argwhere((sheet == FRAME).all(2))
+    assert framed.min(0).tolist() == [0, 26]
+    assert framed.max(0).tolist() == [27, 53]
+    at = {text.get_text(): text.get_position() for text in axes[0].texts if text.get_text()}
+    assert {said: (x, y > 28) for said, (x, y) in at.items()} == {"7": (14, True), "9→4": (40, True)}
+
+
+@pytest.mark.parametrize(("item", "on"), [(item, on) for item, on in TABLES if item != "speed"])
+def test_names_on_a_figure_hide_none(item, on, tmp_path, monkeypatch):
+    """Neither names of methods nor those beside points, at the size the docs show."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.text import Text
 
-    FigureCanvasAgg(figure).draw()
-    boxes = [Text.get_window_extent(text) for text in ax.texts]
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    assert not any(one.contains(*ax.transData.transform(at)) for one in boxes for at in points)
-    return boxes
+    figures = []
+    monkeypatch.setattr("experiments.figures.saved", lambda figure, path: figures.append(figure) or path)
+    shutil.copytree(DOCS / "reproduced" / item, tmp_path / item)
+    drawn(Plan(item, on, out=tmp_path, sizes=() if on == "mnist" or item in DAMAGE else ASKED))
+    for figure in figures:
+        assert figure.get_figwidth() <= 9.5
+        FigureCanvasAgg(figure).draw()
+        for ax in figure.axes:
+            texts = [text for text in (*ax.texts, *ax.get_yticklabels()) if text.get_text() and text.get_visible()]
+            boxes = [text.get_window_extent() for text in texts]
+            hidden = [(a.get_text(), b.get_text()) for (a, one), (b, other) in
+                      combinations(zip(texts, boxes, strict=True), 2) if one.overlaps(other)]  # fmt: skip
+            assert not hidden
