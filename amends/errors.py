@@ -37,7 +37,7 @@ def many(number: int, one: str, several: str = "") -> str:
 
 
 def nearest(name: Any, known: Iterable[Any]) -> str:
-    """The end of an error about an unknown name: the name that was meant, or those there are."""
+    """The end of an error about an unknown name: the name that was probably meant, or the names there are."""
     names = [str(k) for k in known]
     close = get_close_matches(str(name), names, 1)
     if close or not names:
@@ -57,7 +57,7 @@ class BadInput(AmendsError, ValueError):
 
 
 class RunMismatch(AmendsError):
-    """A run folder is damaged, or was made by another recipe."""
+    """A run folder is damaged, or was made with other settings, another model or other data."""
 
 
 class Locked(AmendsError):
@@ -77,7 +77,7 @@ class NotConverged(AmendsError, ArithmeticError):
 
 
 class WorkerLost(AmendsError):
-    """A process that shared the work is gone; what was stored can be gone on from."""
+    """A process that shared the work is gone; a new run continues from what was stored."""
 
 
 class OutOfMemory(AmendsError, MemoryError):

@@ -1,6 +1,7 @@
 """The settings of the default: a frozen record for each decision, and what a budget or a large model changes.
 
-An ablation is `dataclasses.replace`. What a value is for stands beside it; docs/default.md says how they play together.
+A comment next to each value says what it is for; docs/default.md says how they work together. For an ablation, change a
+value with `dataclasses.replace`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from amends.errors import BadInput
 
-LARGE = 5_000_000  # parameters from which a model counts as large, and is edited and fitted otherwise
+LARGE = 5_000_000  # parameters from which a model counts as large and gets `Settings.for_large`
 BUDGETS = ("quick", "default", "thorough")
 
 
@@ -32,10 +33,10 @@ class Trials:
 
     shown: int = 500  # failures it is shown at most
     held: int = 250  # right examples that hold it at most
-    judges: int = 2000  # right examples that say how high a right label scores, both halves together
-    sample: int = 10_000  # examples of D it is weighed on; all of D is scored by those with a weight
-    enough: int = 20  # right examples from which they say how high a right label scores
-    few: int = 4  # with fewer right examples none holds an edit: they only judge
+    judges: int = 2000  # right examples that show how high a right label scores, both halves together
+    sample: int = 10_000  # examples of D that members are weighed on; members with a weight then score all of D
+    enough: int = 20  # right examples that are needed to show how high a right label scores
+    few: int = 4  # with fewer right examples the search uses none: D's own right ones judge, and nothing holds an edit
     whole: bool = False  # whether each edit is made once more with all of the failures
 
 
@@ -44,7 +45,7 @@ class Training:
     """How long the model goes on training on D."""
 
     rate: float = 2e-3  # of Adam, falling to zero
-    epochs: float = 5.0  # passes over D, unless that is more than `seen` examples
+    epochs: float = 5.0  # passes over D; fewer where that is more than `seen` examples
     seen: int = 2**16
     steps: int = 0  # at least; a small D has few in a pass
     batch: int = 64
@@ -52,7 +53,7 @@ class Training:
     many: int = 20_000
 
     def size(self, examples: int) -> tuple[float, int]:
-        """Passes and batches where D has so many."""
+        """The passes and the batch size for a D of this many `examples`."""
         batch = self.batch if examples < self.many else self.large_batch
         epochs = min(self.epochs, max(1.0, self.seen / max(1, examples)))
         return max(epochs, self.steps * batch / max(1, examples)), batch
@@ -60,31 +61,31 @@ class Training:
 
 @dataclass(frozen=True)
 class Teaching(Training):
-    """How labels known to be right are learned together with D, to see which of D's are then still not believed."""
+    """How the trusted labels are learned together with D, to see which labels of D the model then still finds unlikely."""
 
     rate: float = 4e-3
-    rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where steps do harm, as long as shorter ones help
+    rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where a rate does harm, as long as lower ones help
     epochs: float = 3.0
-    weight: float = 4.0  # of a known label; an example of D has 1. With fewer than `epochs` passes it is as much larger
+    weight: float = 4.0  # of a trusted label; an example of D has 1. With fewer passes it rises in proportion
 
 
 @dataclass(frozen=True)
 class RightScores:
-    """How high right labels score: of each class, leaning on all of them where a class has few."""
+    """How high right labels score in each class. A class with few trusted labels is averaged with all classes."""
 
-    lean: float = 50.0  # right labels of all classes that stand beside those of one
-    taught: float = 1.2  # right labels of D reach a high score so many times as often as those that were taught
-    hardly: float = 0.05  # a class counts in full if the model says it of failures so many times as often as of D
-    errors: float = 1.0  # standard errors from which one mean may be above another; from twice as many it is
+    lean: float = 50.0  # as how many labels of a class the average over all classes counts
+    taught: float = 1.2  # right labels of D reach a high score this many times as often as taught ones
+    hardly: float = 0.05  # a class counts in full if the model predicts it on failures this many times as often as on D
+    errors: float = 1.0  # a difference of means counts from this many standard errors on, in full from twice as many
 
 
 @dataclass(frozen=True)
 class Weights:
     """How much each member counts."""
 
-    errors: float = 3.0  # standard errors from which a find counts in full; 1/errors less than the best counts 1/e
-    within: float = 0.03  # one that does so much worse counts 1/e, where edits are weighed by what was unseen
-    least: float = 0.1  # relative to the best; those below do not count at all
+    errors: float = 3.0  # `found` is fully reliable from this many standard errors on; 1/errors below the best gets 1/e
+    within: float = 0.03  # where edits are weighed by `unseen`, one this far below the best gets 1/e of its weight
+    least: float = 0.1  # relative to the best; members below this get no weight
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,11 @@ class Mistakes:
     """Which classes are taken for which others (`amends.committee.mistakes`)."""
 
     spread: float = 0.7  # of effects on the log odds of a wrong label: about a factor of two either way
-    ridge: float = 1e-3  # on how far members tell labels apart, so that the fit has an end where they do so wholly
-    slope: float = 0.5  # where it begins: how far a member tells them apart,
+    ridge: float = 1e-3  # on the slopes, so that the fit ends where members separate wrong from right labels completely
+    slope: float = 0.5  # where the fit begins: the slope of each member,
     mean: float = -2.0  # and the log odds of a wrong label
     steps: int = 300  # of L-BFGS at most
-    near: float = 1e-9  # it ends where the loss, or what is fitted, changes by less
+    near: float = 1e-9  # the fit ends where the loss or its parameters change by less
 
 
 @dataclass(frozen=True)
@@ -117,20 +118,20 @@ class Forgetting(Training):
 
     epochs: float = 4.0
     steps: int = 128
-    rates: tuple[float, ...] = (2e-4,)  # others to choose from, where the usual one does no clear good
+    rates: tuple[float, ...] = (2e-4,)  # others to choose from, where the usual one brings no clear gain
 
 
 @dataclass(frozen=True)
 class Curve:
-    """How many to remove: sizes are tried in turn, each with the first part of a fit; what is to judge goes on from
-    there, and is fitted once more where that leaves doubt."""
+    """How many to remove: sizes are tried in turn, each with the first part of a fit. The fits that are judged get a
+    second part, and are made once more where the test leaves doubt."""
 
     around: tuple[float, ...] = (0.5, 1.0, 2.0)  # of the number that must be wrong; the middle one is the usual
     shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)  # of D, where that number is not known
     patience: int = 2  # sizes in a row that are no better before larger ones are given up
-    short: float = 0.5  # the first part of a fit, which chooses; what is to judge goes on from there
-    refits: int = 2  # of what judges: the repair and its controls, where one fit of each leaves doubt
-    sure: float = 0.001  # p up to which it leaves none
+    short: float = 0.5  # length of the first part of a fit, which chooses; a fit that is judged continues from there
+    refits: int = 2  # fits of the repair and of each control, where one fit of each leaves doubt
+    sure: float = 0.001  # p up to which one fit of each leaves no doubt
     refits_of_all: bool = False  # whether every size is fitted as often, with a random control of its own
 
 
@@ -139,27 +140,27 @@ class Learning:
     """Learning from the failures as well: going on from where the causes were forgotten."""
 
     passes: float = 0.75  # over D and what is learned, as a share of those of forgetting
-    failure: float = 2.0  # what a failure counts when learned; an example of D, whose label nobody checked, counts 1
-    right: float = 4.0  # what a right example counts
+    failure: float = 2.0  # weight of a failure that is learned; an example of D, whose label nobody checked, has 1
+    right: float = 4.0  # weight of a right example
     most: float = 2.0  # right examples learned with the failures at most, as a multiple of D
 
     def outweighs(self, failures: int, examples: int, right: int) -> bool:
-        """Whether so many failures would count more than D and the right examples learned with them, so that nothing
-        would hold the model."""
+        """Whether the failures would weigh more than D and the right examples learned with them, so that nothing would
+        hold the model."""
         return self.failure * failures > examples + self.right * min(right, self.most * examples)
 
 
 @dataclass(frozen=True)
 class Judging:
-    """What a verdict says, and what is said beside it. The same for every budget."""
+    """What the verdict and the warnings depend on. The same for every budget."""
 
     enough: float = 0.5  # accuracy on the holdout failures from which "partly repaired" is "repaired"
     chance: float = 0.05  # p of the test above which a gain may be luck
-    telling: int = 20  # with fewer failures to judge with a test says little either way, and the verdict says that
-    kept: float = 0.01  # what a set to keep may lose, where the user does not say
+    telling: int = 20  # with fewer failures that judge, the test shows little either way, and the verdict says so
+    kept: float = 0.01  # how far accuracy on a set to keep may fall, where the user does not say
     clearly: float = 2.0  # standard errors of the accuracy on the failures by which an offer must be better
-    near: float = 0.9  # right examples near a failure that carry what the model says, for its own label to look wrong
-    doubted: float = 0.05  # and what edits that were not shown it give that label at most
+    near: float = 0.9  # a failure's label looks wrong if this share of right examples near it have the predicted one
+    doubted: float = 0.05  # and if edits that did not use the failure give its label at most this probability
 
 
 @dataclass(frozen=True)
@@ -173,8 +174,8 @@ class Settings:
 
     @classmethod
     def of(cls, budget: str = "default", large: bool = False) -> Settings:
-        """Those of a budget. Edits of a large model make half as many steps where weights are held, and 20 where
-        predictions are. It is fitted at other rates, and what judges is fitted once."""
+        """The settings of a budget. Edits of a large model make half as many steps where weights are held, and 20 where
+        predictions are. It is fitted at other rates, and the repair and its controls are fitted once."""
         if budget not in BUDGETS:
             raise BadInput(f"budget is {budget!r}; there is none of that name; give {', '.join(BUDGETS)}, or seconds")
         made = _BUDGETS[budget]
@@ -200,8 +201,8 @@ class Settings:
         said = [
             f"the search has no {' and no '.join(members)}" if members else "",
             "fewer numbers to remove are tried" if fewer else "",
-            "one way to forget is tried" if ways else "",
-            "what judges is fitted once" if once else "",
+            "one rate of forgetting is tried" if ways else "",
+            "the repair and its controls are fitted once" if once else "",
         ]
         return "; ".join(part for part in said if part)
 

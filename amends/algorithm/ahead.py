@@ -1,4 +1,4 @@
-"""What lies ahead of a repair, in parts, so that progress can say how much is left."""
+"""The parts of a repair that are still to be done, so that progress can show how much is left."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rates(plan: Plan, train: Factor) -> dict[str, float]:
 
 
 def announce(plan: Plan, given: Mapping[str, Factor], sizes: Sequence[Size], searched: bool, shown: Progress) -> None:
-    """All that is ahead of rounds that search and judge with these; the first is `searched` already, or not."""
+    """Tells progress the parts of the coming rounds, one for each of `sizes`; the first may be `searched` already."""
     if not shown.seen:
         return
     train, parts = given["train"], []
@@ -67,7 +67,7 @@ def _climb(method: Method) -> Adam | None:
 
 
 def _once(settings: Settings) -> Settings:
-    """Of a treatment that draws nothing: it is fitted once."""
+    """The settings for a treatment without random numbers: it is fitted once."""
     return replace(settings, curve=replace(settings.curve, refits=1))
 
 

@@ -1,5 +1,6 @@
-"""What a model says of its data, read in other ways: a model that was trained on it does about as well as any simple
-other reading of what it sees. Where one is far better, model and data do not belong together."""
+"""Whether model and data belong together. A model that was trained on its data does about as well as simple
+alternatives: its classes in another order, a new last layer, its outputs at another scale. Where one of these does far
+better, something in the setup is wrong."""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ from amends.evidence.factor import Factor
 from amends.nearness.neighbours import features
 
 LOOKED_AT = 1000  # examples of a set, drawn at random where it has more
-MET = 256  # of train, with which batch norm is compared to what it remembers
+MET = 256  # examples of train whose mean and spread are compared with the statistics of batch norm
 FEW = 32  # examples that are held in float64 at once
 LEAST = 30  # examples below which no test of a setup is worth making
 NAMED = 6  # outputs, or columns, that a message names
-REMEMBERED = 1 / 3  # how far what batch norm meets may be from what it met in training
+REMEMBERED = 1 / 3  # how far inputs of batch norm may be from its running statistics
 APART = 2.0  # how far apart evaluation and train may be in most channels or columns
 COLUMN = 25.0  # and in any one column of a table
 
@@ -42,8 +43,8 @@ def some_of(data: Factor) -> Factor:
 
 
 def right_share(data: Factor, outputs: np.ndarray | None = None) -> float:
-    """Of the examples, those that are right; NonFinite where the model's output for one is NaN or infinite. The
-    `outputs` may be known."""
+    """The share of the examples that the model gets right; NonFinite where its output for one is NaN or infinite. Its
+    `outputs` are not computed again where they are given."""
     network = data.network
 
     def told(out: Tensor, y: Tensor) -> Tensor:
@@ -69,7 +70,7 @@ def logits(data: Factor) -> np.ndarray | None:
 
 
 def of_train(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
-    """Of the questions below the first that has an answer: they have one cause."""
+    """The first alarm about train, if there is one: several would have one cause."""
     if outputs is None or len(train) < LEAST:
         return
     y, said = given(train), outputs.argmax(1)
@@ -90,7 +91,7 @@ def of_train(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
 
 
 def of_evaluation(held: Mapping[str, Factor], many: Mapping[str, int]) -> Iterator[str]:
-    """The same two questions, with failures and right examples in the proportion they have."""
+    """The same for the evaluation set, with failures and right examples in the proportion they have."""
     share = min(len(data) / many[name] for name, data in held.items())
     parts = [data[some(np.arange(len(data)), max(1, round(share * many[name])), 0)] for name, data in held.items()]
     told = [found for data in parts if (found := logits(data)) is not None]
@@ -132,7 +133,7 @@ def _guessing(y: np.ndarray, said: np.ndarray, name: str) -> str:
 
 
 def readings(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
-    """What a sound model may have as well, and a person should know."""
+    """Signs that a sound model may show too, and that a person should know of."""
     if len(train) < LEAST:
         return
     if outputs is not None:
@@ -150,13 +151,13 @@ def readings(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
     distance = _from_memory(train)
     if distance is not None and distance > REMEMBERED:
         yield (
-            "the first batch norm met inputs of another mean or spread in training than it meets here; are its running "
+            "the inputs of the first batch norm have another mean or spread here than in training; are its running "
             "statistics loaded, and inputs prepared (mean, std) as in training?"
         )
 
 
 def _from_memory(train: Factor) -> float | None:
-    """How far what the first batch norm meets is from what it remembers; None where there is none."""
+    """How far the inputs of the first batch norm are from its running statistics; None without batch norm."""
     if not (norms := _remembering(train)):
         return None
     first = norms[0]
@@ -176,7 +177,7 @@ def _from_memory(train: Factor) -> float | None:
 
 
 def _remembering(train: Factor) -> list[nn.modules.batchnorm._BatchNorm]:
-    """Batch norms with statistics of the inputs they met."""
+    """Batch norms with running statistics."""
     norms = [m for m in train.network.module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     return [m for m in norms if m.running_mean is not None and m.running_var is not None]
 
@@ -192,15 +193,15 @@ def differently_prepared(train: Factor, held: Mapping[str, Factor]) -> Iterator[
     apart = _distances(*_of_inputs([train]), *_of_inputs(list(held.values())))
     if float(apart.median()) > APART:
         yield (
-            "inputs of train and of what is held out differ far in mean or spread; are both prepared (mean, std, size) "
-            "in the same way?"
+            "inputs of train and of the held-out sets differ widely in mean or spread; are both prepared (mean, std, "
+            "size) in the same way?"
         )
     elif len(shape) == 1 and bool((apart > COLUMN).any()):
         names, far = train.examples.features, torch.nonzero(apart > COLUMN).flatten().tolist()
         told = ", ".join(str(names[i]) if i < len(names) else str(i) for i in far[:NAMED])
         more = f" and {len(far) - NAMED} more" if len(far) > NAMED else ""
         yield (
-            f"between train and what is held out mean or spread of columns differ far: {told}{more}; are they in the "
+            f"columns of train and of the held-out sets differ widely in mean or spread: {told}{more}; are they in the "
             "same units?"
         )
 

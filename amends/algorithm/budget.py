@@ -1,4 +1,4 @@
-"""What a repair will cost, before it is made: examples gone through, forward and backward."""
+"""What a repair will cost, estimated before it is made, in gradients of one example."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def search(settings: Settings, size: Size) -> float:
 
 
 def searching(settings: Settings, size: Size) -> list[Part]:
-    """What identifying does, one part for each member of the committee; each costs so many gradients of an example."""
+    """The parts of a search, one for each member of the committee, with their costs in gradients of one example."""
     edits, trials = settings.identifying.edits, settings.identifying.trials
     members = edits.members if size.right // 2 >= trials.few else edits.without_right
     shown, held = min(size.failures / 4, trials.shown), min(size.right / 4, trials.held)
@@ -80,14 +80,15 @@ def of_search(method: Any, train: Factor, failures: int, right: int) -> list[Par
 
 
 def announce_search(method: Any, train: Factor, failures: int, right: int, shown: Progress) -> None:
-    """All that is ahead, where nothing is treated."""
+    """Tells progress the parts of a search after which nothing is treated."""
     if shown.seen:
         ours = method is None or isinstance(method, Default)
         shown.plan(of_search(method, train, failures, right), {SEARCH: gradient(train)} if ours else {})
 
 
 class Fits(NamedTuple):
-    """A part of treating: how many fits it has, how long each is beside a whole one, and whether it learns as well."""
+    """A part of the treatment: the `number` of its fits, how `long` each is (a whole fit is 1), and whether they also
+    learn from the failures."""
 
     name: str
     number: int
@@ -98,9 +99,9 @@ class Fits(NamedTuple):
 def fitting(
     settings: Settings, others: int, asked: bool, learn: bool, short: float | None = None, ours: bool = True
 ) -> list[Fits]:
-    """What treating does; `others` is how many ways to forget there are beside the usual one, `short` how long the fits
-    are that only choose. Where the method is `ours` they are the first part of those that judge, and learning goes on
-    from there."""
+    """The parts of the treatment. `others`: how many rates there are to choose from besides the usual one. `short`: how
+    long a fit is that only chooses. With the default's own method (`ours`) such a fit is the first part of a whole one,
+    and learning continues from a whole one."""
     curve = settings.curve
     short = curve.short if short is None else short
     passes = settings.learning.passes if ours else 1.0
@@ -117,13 +118,13 @@ def fitting(
         Fits("trying how many to remove", max(0, tried - known), short),
         *_whole("fitting what was chosen, and its controls", chosen + controls, begun, part),
         Fits("learning from the failures as well", each if learn else 0, passes, learns=True),
-        *_whole("fitting what judges once more", 3 * more, 0, part),
-        Fits("fitting what judges once more", more if learn else 0, passes, learns=True),
+        *_whole("fitting the repair and its controls once more", 3 * more, 0, part),
+        Fits("fitting the repair and its controls once more", more if learn else 0, passes, learns=True),
     ]
 
 
 def _whole(name: str, number: int, begun: int, short: float) -> list[Fits]:
-    """So many fits, and the second part of those that were `begun`."""
+    """Whole fits, `number` of them, and the second part of those that were `begun`."""
     if short == 1:
         return [Fits(name, number)]
     return [Fits(name, number, short), Fits(name, number + begun, 1 - short)]
@@ -138,7 +139,7 @@ def fits(settings: Settings, others: int, asked: bool, learn: bool) -> tuple[flo
 
 def seconds(given: dict[str, Factor], default: Default, each: float, asked: bool = False, learn: bool = True,
             epochs: float | None = None) -> float:  # fmt: skip
-    """Of a repair, from those that the gradient of each example takes in a batch and some steps of fine-tuning."""
+    """Seconds of a repair, from `each`, the seconds of one gradient, and from a few timed steps of fine-tuning."""
     train, size = given["train"], Size.of(given)
     of_size = large(train.network.params)
     settings = default.settings_for(of_size)
@@ -185,7 +186,7 @@ def within(budget: Any, given: dict[str, Factor]) -> str:
     """The name of a budget: the one that was asked for, or the largest that should end within so many seconds; the
     smallest where none does, with a warning."""
     if isinstance(budget, str):
-        Settings.of(budget)  # raises for a name that is none
+        Settings.of(budget)  # raises for an unknown name
         return budget
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not 0 < float(budget) < float("inf"):
         raise BadInput(f"budget is {budget!r}; it must be a name or seconds; give {', '.join(BUDGETS)}, or a number")
@@ -195,7 +196,7 @@ def within(budget: Any, given: dict[str, Factor]) -> str:
     if not in_time:
         least = duration(taken[BUDGETS[0]])
         warnings.warn(
-            f"{float(budget):g} seconds are not enough; budget; the smallest repair is made, about {least}",
+            f"{float(budget):g} seconds are not enough; budget; the smallest repair is made, which takes about {least}",
             stacklevel=2,
         )
-    return told(in_time[-1] if in_time else BUDGETS[0])  # each process took its own time
+    return told(in_time[-1] if in_time else BUDGETS[0])  # each process has measured its own seconds

@@ -1,5 +1,5 @@
-"""How to forget, how many to remove, and whether to learn from the failures as well: chosen without
-what judges."""
+"""How to forget, how many to remove, and whether to learn from the failures too: chosen without the examples that
+judge."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from amends.settings import JUDGING
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen: the points of the curve, which of them is the repair, and which pairs of (with the
-    causes gone, a control) must differ for it to be one. Where the failures were learned from and nobody
-    said so, `forgetting` is the same without that, should what judges say that it was in vain. `again` makes the same
-    choice with more fits of what is compared, given its points as judged; None where there are none to be made."""
+    """What was chosen. `points`: those of the curve. `final`: which of them is the repair. `against`: the pairs of
+    points that the test compares, causes removed and a control. `forgetting`: the same choice without learning from the
+    failures, in case the examples that judge show no gain from it; None where the user decided. `again`: makes the same
+    choice, from its judged points, with more fits of what is compared; None where there are no more to make."""
 
     points: list[CurvePoint]
     limits: Limits
@@ -49,7 +49,7 @@ class Choice:
 
     @property
     def controls(self) -> set[int]:
-        """Numbers removed in the controls that are told: those of what is compared."""
+        """How many were removed in the controls that are reported: those of the points that are compared."""
         return (
             {0}
             if self.final is None
@@ -59,16 +59,16 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Chooser:
-    """How to forget, how many to remove, and whether to learn from the query as well. Never sees what
-    judges. `alternatives` are treatments to choose from beside that of `fitting`."""
+    """Chooses how to forget, how many to remove, and whether to learn from the query too. It never sees the examples
+    that judge. `alternatives` are treatments to choose from besides that of `fitting`."""
 
     fitting: Fitting
-    kept: Mapping[str, float | None]  # names of the sets to keep, and the least of each that must be right, where told
+    kept: Mapping[str, float | None]  # sets to keep by name, with the least accuracy the user gave, if any
     learning: bool | None
     objective: Objective
     floor: float | None
     alternatives: tuple[Method, ...] = ()
-    laid: Limits | None = None  # what an earlier repair of another group was held to, and holds on
+    laid: Limits | None = None  # limits of an earlier repair of another group, which still hold
     known: Mapping[int, Fit] = field(default_factory=dict)  # short fits made while choosing how to forget, by size
 
     def __call__(self, asked: int | None) -> Choice:
@@ -101,9 +101,9 @@ class Chooser:
         return replace(made, final=final, against=(*made.against, (final, at)), forgetting=made)
 
     def _again(self, choice: Choice, points: list[CurvePoint]) -> Choice:
-        """The same choice, with as many fits of what is compared as the settings have."""
+        """The same choice, with all fits of the compared points that the settings ask for."""
         fitting = self.fitting
-        fitting.progress.say("fitting what judges once more")
+        fitting.progress.say("fitting the repair and its controls once more")
         compared = sorted({at for pair in choice.against for at in pair})
         learned = [at for at in compared if points[at].by == LEARNED]
         forgotten = [at for at in compared if at not in learned]
@@ -148,10 +148,10 @@ class Chooser:
         return sizes(curve.around, wrong, most) if wrong else sizes(curve.shares, len(influence.train), most)
 
     def _best(self, asked: int | None) -> tuple[Fitting, dict[int, Fit]]:
-        """With the usual treatment, and its fits, if the model is clearly worth more with it than as it was: by a
-        standard error, with as many gone as must be wrong, or a middle size where that is not known. If not, its steps
-        may be too long or too short, and the others are tried: one has to be worth more by as much, or to be within the
-        limits where the usual one is not. One that refuses is passed over."""
+        """The usual treatment and its fit, if it makes the model worth more by a standard error, with as many removed
+        as must be wrong (or a middle size where that is not known). If not, its rate may be too high or too low, and
+        the others are tried. Another one is taken if it is worth more by a standard error, or if it is within the
+        limits and the usual one is not. One that raises an error is left out."""
         counts = self._counts(asked)
         if not counts:
             return self.fitting, {}
@@ -189,7 +189,7 @@ class Chooser:
         return Rule(self.objective, self._limits() if self.laid is None else self.laid)
 
     def _limits(self) -> Limits:
-        """From where the model was: what the user allows remaining and the sets to keep to lose."""
+        """The accuracies of the model as it was, less what the user lets remaining and the sets to keep lose."""
         start = self._influence.train.network.params
         allowed = JUDGING.kept if self.floor is None else float(self.floor)
         keep = tuple(

@@ -1,4 +1,4 @@
-"""How much to remove: accuracy over the size of C, with the controls that tell effect from luck."""
+"""How many to remove: accuracy for several sizes of C, and the controls that separate an effect from luck."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class CurvePoint:
-    """Treated with `removed` examples gone, chosen `by` causes or a control; once, or several times with
-    other random numbers. A share is the mean over these fits."""
+    """The model treated with `removed` examples gone, chosen `by` causes or a control: one fit, or several with
+    different random numbers. An accuracy is the mean over the fits."""
 
     by: str
     removed: int
@@ -90,7 +90,7 @@ def share(data: Factor | None, theta: Params) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Treats with the first k of an order, for several k, several times each."""
+    """Treats the model with the first k examples of an order removed, for several k, with one fit or more each."""
 
     treat: Callable[[np.ndarray, int, Params | None], Params]  # (causes, which refit, where it begins) → weights
     refits: int
@@ -99,20 +99,20 @@ class Curve:
     guard: Factor | None
     keep: tuple[Factor, ...] = ()
     seed: int = 0
-    known: Mapping[int, Fit] = field(default_factory=dict)  # first fits made already, by how many of the order are gone
-    begun: Mapping[int, CurvePoint] = field(default_factory=dict)  # points whose fits go on, by how many are gone
+    known: Mapping[int, Fit] = field(default_factory=dict)  # first fits that were made before, by the number removed
+    begun: Mapping[int, CurvePoint] = field(default_factory=dict)  # points whose fits go on, by the number removed
 
     def empty(self, by: str, size: int) -> CurvePoint:
-        """With the fits that are known; `filled` makes the others."""
+        """A point with the fits that were made before; `filled` makes the others."""
         return CurvePoint(by, size, tuple(self.known[k] for k in (size,) if k in self.known and by != RANDOM))
 
     def at(self, by: str, size: int) -> CurvePoint:
-        """As many fits as there should be."""
+        """A point with all its fits."""
         return filled([(self, self.empty(by, size))])[0]
 
     def lacking(self, point: CurvePoint) -> list[Callable[[], Fit]]:
-        """What makes the fits a point does not have; of random ones another draw for each. The i-th goes on from the
-        i-th that was begun."""
+        """Functions that make the fits a point still lacks. Each fit of a random control has a draw of its own. The
+        i-th fit continues the i-th one of the point that was begun."""
         size, made, by_chance = point.removed, len(point.fits), point.by == RANDOM
         several = self._drawn(size) if by_chance else [self.order[:size]] * self.refits
         begun = () if by_chance or size not in self.begun else self.begun[size].fits
@@ -124,7 +124,7 @@ class Curve:
         return self.seen(self.treat(causes, number, start))
 
     def seen(self, theta: Params) -> Fit:
-        """A model, and what may choose it."""
+        """A model with the accuracies it may be chosen by."""
         kept = tuple(float(right(f, theta).mean()) for f in self.keep)
         made = Fit(theta, share(self.query, theta) or 0.0, share(self.guard, theta), kept)
         return replace(made, theta={k: v.cpu() for k, v in theta.items()}) if large(theta) else made
@@ -135,7 +135,7 @@ class Curve:
     def causes(
         self, sizes: Sequence[int], good: Callable[[CurvePoint, Sequence[CurvePoint]], bool], patience: int
     ) -> list[CurvePoint]:
-        """From the smallest size up, until several in a row are no good beside those before them."""
+        """Points from the smallest size up, until `patience` of them in a row are not `good`."""
         points: list[CurvePoint] = []
         bad = 0
         for k in sizes:
@@ -146,7 +146,7 @@ class Curve:
         return points
 
     def _drawn(self, size: int) -> list[np.ndarray]:
-        """As many, drawn without looking: what removing anything would do."""
+        """As many examples, drawn at random: what removing any examples would do."""
         rng = np.random.default_rng([self.seed, 77, size])
         return [rng.permutation(np.sort(self.order))[:size] for _ in range(self.refits)]
 
@@ -161,8 +161,8 @@ def filled(points: Sequence[tuple[Curve, CurvePoint]]) -> list[CurvePoint]:
 
 
 def with_outcomes(points: Sequence[CurvePoint], sets: Sets, *, query: bool = False) -> list[CurvePoint]:
-    """The same points with what they were not chosen by; and with the accuracy on the query of these sets, where that
-    is another than they were chosen by."""
+    """The same points, judged. With `query`, they also get their accuracy on the query of these sets, where it is not
+    the query they were chosen by."""
 
     def judge(fit: Fit) -> Fit:
         if fit.outcome is not None and not query:
@@ -218,9 +218,9 @@ class Rule:
         return self.safe(point) and self.worth(point) >= max(self.worth(p) for p in points)
 
     def best(self, points: Sequence[CurvePoint], shown: int, error: Callable[[CurvePoint], float]) -> CurvePoint | None:
-        """Of sizes that are safe the one nearest to how many labels were `shown` to be wrong, unless another is worth
-        more by a standard error. Where none were, the one worth most, if that is more than the first point, which
-        removes nothing."""
+        """Of the sizes that are safe, the one nearest to `shown`, the number of labels shown to be wrong, unless
+        another is worth more by a standard error. Without such a number, the size that is worth most, if it is worth
+        more than the first point, which removes nothing."""
         nothing, *tried = points
         safe = [p for p in tried if self.safe(p)]
         if not safe:

@@ -1,4 +1,4 @@
-"""How the model is fitted with some of D gone: which go first, in one part or two, and with failures learned."""
+"""How the model is fitted with some of D removed: in which order, in one part or two, and with failures learned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from amends.settings import DEFAULT, Settings
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """Never sees what judges."""
+    """Makes the fits of a round. It never sees the examples that judge."""
 
     influence: Influence
     guard: Factor | None
@@ -34,7 +34,7 @@ class Fitting:
     progress: Progress
     gone: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # what an earlier repair removed
     chosen: np.ndarray | None = None  # positions the user picked, to be removed whatever their score
-    ours: bool = False  # whether the method is the default's, fitted in two parts; one by name is fitted as it is
+    ours: bool = False  # whether the method is the default's, fitted in two parts; a method by name is fitted in one
     settings: Settings = DEFAULT
     fitted: Fitted = at_once
 
@@ -50,22 +50,22 @@ class Fitting:
 
     @cached_property
     def fits(self) -> int:
-        """Of what is compared, at most: one where a treatment has no random numbers."""
+        """The most fits of a point that is compared: one, where a treatment has no random numbers."""
         return self.settings.curve.refits if again(self.method, 1) is not self.method else 1
 
     @cached_property
     def short(self) -> Method:
-        """The method as it is where a fit only chooses."""
+        """The method for a fit that only chooses."""
         return shortened(self.method, self.settings.curve.short)
 
     @cached_property
     def whole(self) -> tuple[Method, ...]:
-        """Its parts where a fit is to judge; the first has chosen already."""
+        """The parts of a fit that is judged; the first part has already been made to choose."""
         rest = going_on(self.method, 1 - self.settings.curve.short)
         return (self.short, rest) if self.ours and self.short is not self.method else (self.method,)
 
     def curve(self, *parts: Method, taught: Factor | None = None) -> Curve:
-        """Treats in these parts, one after the other; from what was begun the last of them alone."""
+        """A curve whose fits have these parts, one after the other; a fit that was begun gets the last part alone."""
         query = self.influence.failures
         refits = self.fits if self.settings.curve.refits_of_all else 1
 
@@ -78,13 +78,13 @@ class Fitting:
         return Curve(treat, refits, self.order, query, self.guard, self.keep, self.seed)
 
     def refitted(self, points: list[CurvePoint], which: list[int], curve: Curve) -> list[CurvePoint]:
-        """Those of the points with all the fits they may have."""
+        """The points, with all the fits they may have for `which` of them."""
         curve = replace(curve, refits=self.fits)
         more = dict(zip(which, filled([(curve, points[at]) for at in which]), strict=True))
         return [more.get(at, point) for at, point in enumerate(points)]
 
     def learner(self, forgotten: CurvePoint) -> Curve:
-        """Goes on from where the causes were forgotten; a method by name forgets and learns at once."""
+        """A curve that learns too, once the causes are forgotten; a method by name forgets and learns at once."""
         if not self.ours:
             return self.curve(self.method._replace(learn=True), taught=self.taught)
         learning = going_on(self.method._replace(learn=True), self.settings.learning.passes)
@@ -92,15 +92,16 @@ class Fitting:
 
     @cached_property
     def taught(self) -> Factor:
-        """What is learned, as heavy as it should be."""
+        """The failures and right examples to learn from, with their weights."""
         learning, right_ones = self.settings.learning, self.right_ones
         heavy = learning.failure * self.influence.failures
         return heavy if right_ones is None else heavy + learning.right * right_ones
 
     @cached_property
     def right_ones(self) -> Factor | None:
-        """Of those that guard, what is learned with the failures, which alone would pull towards their own
-        classes; not so many that learning would take many times as long as forgetting."""
+        """The right examples of the guard that are learned with the failures: failures alone would pull the model
+        towards their own classes. There are at most `Learning.most` times as many as examples of D, so that learning
+        does not take many times as long as forgetting."""
         train, guard = self.influence.train, self.guard
         if guard is None or not alike(train, guard):
             return None

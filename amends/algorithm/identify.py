@@ -38,7 +38,7 @@ HALVINGS = 16  # lengths tried along a tangent, from that of the weights on
 
 
 def finite(values: Tensor, what: str, name: str) -> np.ndarray:
-    """As float64 on the host; raises on the first value that is no number."""
+    """The values as float64 on the CPU; raises on the first that is NaN or infinite."""
     array = values.detach().double().cpu().numpy()
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):
@@ -48,7 +48,7 @@ def finite(values: Tensor, what: str, name: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """An influence without model and data: what a run folder holds, and all it takes to go on from it."""
+    """An influence without model and data: what a run folder holds, and all that is needed to continue from it."""
 
     scores: np.ndarray
     raw: np.ndarray
@@ -58,7 +58,7 @@ class Identified:
     unseen: np.ndarray | None = None
 
     def of(self, train: Factor, failures: Factor) -> Influence:
-        """Together again with the data it was found on."""
+        """The influence, with the data it was computed on."""
         searched = len(failures) if self.unseen is None else len(self.unseen)
         if len(self.scores) == len(train) and searched > len(failures):
             raise BadInput(
@@ -118,8 +118,8 @@ class Influence:
 
     @cached_property
     def leaning(self) -> Params:
-        """The weights with the failures inserted, to ask what the model would then say. A tangent has a
-        direction and no length: it is followed as far as the failures become most likely."""
+        """The weights with the failures inserted, which give the label the model then leans to. A tangent has a
+        direction and no length: the length that makes the failures most likely is taken."""
         start = self.start.mean
         if not isinstance(self.edited, Linearised):
             return start if self.edited is None else self.edited.mean
@@ -149,7 +149,7 @@ class Influence:
 
     @property
     def flat(self) -> int | None:
-        """How many directions of the parameters D says nothing about, where the method asks."""
+        """In how many directions of the parameters D has no curvature; None where the method does not measure that."""
         return self.start.precision.flat if isinstance(self.start, Gaussian) else None
 
     def frame(self) -> pd.DataFrame:
@@ -247,7 +247,7 @@ def by_edit(
     progress: Progress,
     part: slice | None = None,
 ) -> tuple[Scored, Tensor]:
-    """And log p(z|θ̂) of D, or of a part of it."""
+    """Scores by a method that edits, and log p(z|θ̂), of D or of a part of it."""
     progress.say("remembering")
     q = method.remember(train, remaining)
     shown, watch = failures, None
@@ -284,6 +284,6 @@ def _by_scorer(scorer: Any, train: Factor, failures: Factor) -> Scored:
     scores = torch.as_tensor(scorer(train, failures))
     if scores.shape != (len(train),):
         raise BadInput(
-            f"the method returns {list(scores.shape)}, not [{len(train)}]; method; return one score for each"
+            f"the method returns {list(scores.shape)}, not [{len(train)}]; method; return one score per example"
         )
     return Scored(scores, scores, Point(train.network.params), None)

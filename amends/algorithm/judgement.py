@@ -34,7 +34,7 @@ class Judgement:
     limits: Limits
 
     def __call__(self, choice: Choice) -> Ending:
-        """Where it is no repair, the model is as it was."""
+        """The verdict on a choice; where it is *not repaired*, the model as it was is handed back."""
         unchanged = self.sets.outcome(self.sets.query.network.params)
         final = None if choice.final is None else self.points[choice.final]
         outcome = unchanged if final is None else final.fits[0].outcome or unchanged
@@ -53,7 +53,7 @@ class Judgement:
         return any(one.p_value > sure for one in self._against(choice) if one.control.by != CAUSES)
 
     def of_both(self, choice: Choice) -> tuple[Choice, Ending]:
-        """The verdict; where learning from the failures was in vain, that on the same without it."""
+        """The verdict; where learning from the failures adds nothing, the verdict on forgetting alone."""
         ended = self(choice)
         if ended.verdict != NOT or choice.forgetting is None:
             return choice, ended
@@ -84,8 +84,8 @@ class Judgement:
         return f"training on with nothing removed would take {words}; amends.treat(model, train, []) does that"
 
     def _another_size(self, ended: Ending) -> str:
-        """The size that fixes most, if that is clearly more than what is handed back and costs more of what worked;
-        with the floor or the cost that would allow it."""
+        """The size that fixes most, if it fixes clearly more than the model handed back but breaks more of what worked;
+        with the `floor` or the `broken_costs` that would allow it."""
         judging, rest, on = ended.outcome.judging, ended.outcome.remaining, self.sets.judged_on
         failures = judging.summary
         if rest is None or not len(rest) or not failures["n"]:

@@ -11,15 +11,15 @@ from amends.evaluation.statistics import chances
 
 @dataclass(frozen=True)
 class Objective:
-    """fixed − broken_costs · broken, as shares of all the user gave. With a cost of 1 that is overall accuracy, but for
-    where it starts."""
+    """fixed − broken_costs · broken, as shares of all the user gave. With a cost of 1 it is the gain in overall
+    accuracy."""
 
     failures: float  # share of the failures among all the user gave
     broken_costs: float = 1.0
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Of the accuracy on failures, and of that on right examples."""
+        """The weights of the accuracy on failures and of the accuracy on right examples."""
         return self.failures, self.broken_costs * (1 - self.failures)
 
     def worth(self, failures: float, right_ones: float | None) -> float:
@@ -33,11 +33,11 @@ class Objective:
         return sum(w**2 * p * (1 - p) / n for w, (p, n) in pairs if p is not None and n) ** 0.5
 
     def chance(self, failures: np.ndarray, right_ones: np.ndarray | None) -> float:
-        """How likely luck alone gains as much worth over a control.
+        """The probability that luck alone gains as much worth over a control.
 
-        Given are whole numbers, one for each failure and each right example: in how many more fits it is right than in
-        as many of the control. Exact and paired: if the two are equally good, each number is as likely to be as much
-        below zero as above. On the failures of one fit alone this is McNemar's test in one direction.
+        The arguments are whole numbers, one for each failure and each right example: in how many more fits it is right
+        than in as many fits of the control. The test is exact and paired: if the two are equally good, each number is
+        equally likely to have either sign. On the failures of a single fit this is a one-sided McNemar test.
         """
         sets = [(w, moves) for w, moves in zip(self.weights, (failures, right_ones), strict=True)
                 if moves is not None and len(moves)]  # fmt: skip

@@ -62,12 +62,12 @@ class Options:
 
         if not isinstance(self.anyway, bool):
             raise BadInput(
-                f"anyway is {self.anyway!r}; it must be True or False; pass True to go on whatever looks broken"
+                f"anyway is {self.anyway!r}; it must be True or False; pass True to go on though the setup looks broken"
             )
         costs = self.broken_costs
         if isinstance(costs, bool) or not isinstance(costs, numbers.Real) or not 0 <= float(costs) < float("inf"):
             raise BadInput(
-                f"broken_costs is {costs!r}; it must be 0 or more; pass what a broken example costs, in fixed ones"
+                f"broken_costs is {costs!r}; it must be 0 or more; pass how many fixed examples a broken one costs"
             )
 
 
@@ -126,7 +126,7 @@ def treatment(given: Any, learn: bool | None, seed: int, train: Factor) -> tuple
 
 
 def alternatives(given: Any, seed: int, train: Factor) -> tuple[Method, ...]:
-    """What our own treatment is chosen from beside the usual one."""
+    """The treatments that the default may choose in place of its usual one."""
     if not isinstance(given, Default):
         return ()
     return given.otherwise(seed, len(train), large(train.network.params))

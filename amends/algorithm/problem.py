@@ -52,7 +52,7 @@ class Problem:
         method, learning = treatment(treat_with, asked.learn, seed, train)
         if learning and not alike(train, given["failures"]):
             raise BadInput(
-                "labels of train and of the failures are of two kinds; learn is True; pass one kind, or learn=False"
+                "train and failures have labels of different kinds; learn is True; pass one kind, or learn=False"
             )
         if learning is not False or isinstance(identify_with, Default):
             for name in ("failures", "remaining"):
@@ -81,11 +81,11 @@ class Problem:
         return {name: replace(f, network=replace(f.network, params=theta)) for name, f in self.given.items()}
 
     def without(self, failures: Sequence[int], known: Identified) -> tuple[Problem, Identified]:
-        """Some failures left out of the query, and what was found with them as if it had been found without: the
-        scores stay."""
+        """The problem with some failures left out of the query, and the search that used them, without them: its scores
+        stay as they are."""
         part, *others = self.parts
         if others:
-            raise BadInput("failures are left out of one search; leave out; treat one group at a time")
+            raise BadInput("failures can be left out of one search only; leave out; treat one group at a time")
         fewer = part.without(failures)
         unseen = None if known.unseen is None else known.unseen[np.isin(part.query, fewer.query)]
         return replace(self, parts=(fewer,)), replace(known, unseen=unseen)

@@ -80,13 +80,13 @@ class Round:
     p_value: float
     learned: bool
     controls: dict[str, dict[str, Any]]
-    fixed: tuple[int, int]  # of how many
+    fixed: tuple[int, int]  # how many, and of how many
     offer: str = ""  # what would do more good, and how to get it
     outcome: Outcome | None = None
 
     def since(self, before: Sequence[Round], sets: Sets) -> Round:
-        """In terms of the model handed in, whose weights the sets have: what the rounds before this one fixed of
-        its failures counts as well, if it is more than training on alone would fix."""
+        """The round, measured against the model that was given, whose weights the sets have. What earlier rounds fixed
+        of its failures counts too, if that is more than further training alone would fix."""
         data, nothing = sets.judging, before[0].points[0].theta  # going on from the model handed in, nothing removed
         was = sets.before[sets.judged_on]
         control, now_right = (
@@ -135,8 +135,8 @@ class Plan:
 
     def treat(self, given: dict[str, Factor], search: Search, before: Sequence[Round], shown: Progress,
               fitted: Fitted = at_once) -> Round:  # fmt: skip
-        """The second half: what to remove and how is chosen, then judged. Rounds `before` this one have removed
-        something already, and their limits hold on, so that losses do not add up."""
+        """The second half: chooses what to remove and how, then judges it. Rounds `before` this one have removed some
+        examples already. Their limits still hold, so that losses do not add up."""
         part = search.part
         sets, earlier = part.sets(given), before[0].limits if before else None
         objective = Objective(sets.asked, self.broken_costs)
@@ -212,8 +212,8 @@ def together(rounds: Sequence[Round], sets: Sets) -> Round:
 
 
 def suspects_of(influence: Influence, guard: Factor | None) -> np.ndarray:
-    """Failures whose own label looks wrong: nine in ten of the right examples near them carry what the model says, none
-    carries their label, and edits that were shown only other failures hardly come to believe it."""
+    """Failures whose own label looks wrong: nine in ten of the right examples near them have the label the model
+    predicts, none has theirs, and edits that used only other failures give their label a probability near 0."""
     if guard is None or influence.unseen is None:
         return np.zeros(0, dtype=int)
     doubted = np.flatnonzero(influence.unseen < JUDGING.doubted)

@@ -60,7 +60,7 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
             "identify(..., method=scores).top(k)"
         )
     if hasattr(causes, "top"):
-        raise BadInput("causes is what identify found; causes; pass the positions of the highest scores: .top(k)")
+        raise BadInput("causes is the whole result of identify; causes; pass the highest scores, such as .top(k)")
     if not np.issubdtype(given.dtype, np.integer) or given.ndim != 1:
         raise BadInput(
             f"causes hold {given.dtype} of shape {list(given.shape)}; causes; give integer positions or a mask"
@@ -79,12 +79,12 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
 def places(table: Any, size: int, names: np.ndarray | None = None) -> np.ndarray:
     """The position in train of every row of a table of causes."""
     if "index" not in table and (names is None or "id" not in table):
-        raise BadInput("the table has no column index, nor ids that train has; causes; give a table of causes")
+        raise BadInput("the table has no column index, and no ids that train has too; causes; give a table of causes")
     places = None if "index" not in table else _whole(table["index"])
     if names is not None and "id" in table:
         return _named(table["id"].astype(str).tolist(), places, names)
     if places is None:
-        raise BadInput("a cell of the column index is no whole number; causes; put the position back")
+        raise BadInput("a cell of the column index is not a whole number; causes; put the position back")
     indices(np.array(places), size)
     return np.array(places, dtype=np.int64)
 

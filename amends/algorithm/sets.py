@@ -72,11 +72,11 @@ class Sets:
 
     @cached_property
     def start(self) -> dict[str, Said]:
-        """What the model as it came says of each set."""
+        """The predictions of the given model on each set."""
         return self.said(self.query.network.params)
 
     def said(self, theta: Params) -> dict[str, Said]:
-        """What the model with θ says of each set."""
+        """The predictions of the model with weights θ on each set."""
         sets = {"query": self.query, "holdout": self.holdout, "other_groups": self.other_groups}
         sets |= {} if self.remaining is None else {"remaining": self.remaining}
         return {name: Said(data, theta) for name, data in sets.items()}
@@ -97,7 +97,7 @@ class Outcome:
 
     @property
     def here(self) -> Params:
-        """θ where the network computes; the weights of a large model wait elsewhere, and are not kept there."""
+        """θ on the device of the network; the weights of a large model are kept on the CPU."""
         device = self.sets.query.network.device
         return {k: v.to(device) for k, v in self.theta.items()}
 

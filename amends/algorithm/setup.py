@@ -30,7 +30,7 @@ from amends.nearness.copies import shared
 from amends.settings import DEFAULT, JUDGING
 
 ANYWAY = "or go on with anyway=True, --anyway on the command line"
-PROVABLE = ceil(log2(1 / JUDGING.chance))  # failures fixed beyond a control, none lost, that luck alone does not fix
+PROVABLE = ceil(log2(1 / JUDGING.chance))  # a repair must fix so many beyond a control, and lose none, to pass the test
 
 
 @dataclass(frozen=True)

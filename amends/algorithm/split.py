@@ -141,7 +141,7 @@ def _asked(only: Any, group: np.ndarray) -> list[set[str] | None]:
 
 
 def _check(part: Split, holdout: float) -> None:
-    """A group is searched with and judged with, so it takes two."""
+    """A group needs two failures: one to search with and one to judge with."""
     if not len(part.query) or (holdout and not len(part.holdout)):
         at = np.concatenate([part.query, part.holdout])
         raise BadInput(
@@ -177,7 +177,7 @@ def _groups(said: Said, wrong: np.ndarray, group_by: Any, seed: int) -> np.ndarr
 def _split_failures(
     group: np.ndarray, wrong: np.ndarray, first: np.ndarray, holdout: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Query and holdout. Where all are copies of one they cannot stay together, and one witness is all there is."""
+    """Query and holdout. Copies of a single failure are split all the same, and count as one witness."""
     if not isinstance(holdout, numbers.Real) or not 0 <= float(holdout) < 1:
         raise BadInput(
             f"holdout is {holdout!r}; it must be 0 or more and below 1; pass the share of failures that judges"
@@ -187,7 +187,7 @@ def _split_failures(
     query, judges = (wrong[at] for at in split(group[wrong], holdout, seed, together))
     if not len(query) or (holdout and not len(judges)):
         raise BadInput(
-            f"there is only {many(len(wrong), 'failure')}; one searches and another judges; "
+            f"there is only {many(len(wrong), 'failure')}, but one must search and another must judge; failures; "
             "pass 2 or more, or holdout=0"
         )
     return query, judges

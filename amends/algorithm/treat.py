@@ -24,13 +24,13 @@ from amends.methods import Default, Method
 from amends.posteriors import Ensemble, Posterior
 from amends.progress import Progress
 
-FLOOR = 0.02  # what the default guard lets go of the share that was right
-FINER_TRIES = 3  # a path whose every step costs more than that is taken again in shorter ones
-LATER = 50  # a fit that goes on has this number for its random numbers; refits have 0, 1 and 2
+FLOOR = 0.02  # how far the guard of a deletion lets the share that is right fall
+FINER_TRIES = 3  # how often a deletion whose every step costs more than that is tried again in shorter steps
+LATER = 50  # the seed number of a fit that is continued; refits have 0, 1 and 2
 
 
 class Fitted(Protocol):
-    """Called for every fit of a choice in turn, with bytes of what it is made of: it makes the fit, or knows it."""
+    """Called for every fit in turn, with bytes that identify its inputs: makes the fit, or returns a stored one."""
 
     def __call__(self, of: bytes, fit: Callable[[], Params]) -> Params: ...
 
@@ -40,13 +40,13 @@ def at_once(of: bytes, fit: Callable[[], Params]) -> Params:
 
 
 def again(method: Method, number: int) -> Method:
-    """The same treatment with other random numbers; the very same where it has none."""
+    """The same treatment with other random numbers; the same object where it has none."""
     editor = _reseeded(method.editor, number) if number and is_dataclass(method.editor) else method.editor
     return method if editor is method.editor else method._replace(editor=editor)
 
 
 def shortened(method: Method, share: float) -> Method:
-    """The same treatment in fewer passes over D; the very same where it does not count them."""
+    """The same treatment in fewer passes over D; the same object where it does not count passes."""
     editor = method.editor
     climb = getattr(editor, "climb", None)
     if share == 1 or not isinstance(editor, Mode) or not isinstance(climb, Adam):
@@ -55,7 +55,7 @@ def shortened(method: Method, share: float) -> Method:
 
 
 def going_on(method: Method, share: float) -> Method:
-    """What goes on from where the treatment ended, in a share of its passes and with other random numbers."""
+    """The method that continues a treatment where it ended, in a share of its passes, with other random numbers."""
     return again(shortened(method, share), LATER + method.learn)
 
 
@@ -106,9 +106,9 @@ def treat(
     `causes` are positions in train, a mask over it, or a table such as `result.causes`, whose decisions are followed:
     `remove`, `keep`, or `relabel` with a `new_label`. Deletion without an
     optimum is guarded: it goes no further than `remaining` (or what is kept of train) allows, and if `failures`
-    are given it ends where most of them are right. They are learned from only by a method that says so.
-    Without a `method` the model goes on training on what is kept, in shorter steps where the usual ones make it
-    forget that.
+    are given it ends where most of them are right. Only a method with `learn` also learns from them.
+    Without a `method` the model trains further on what is kept, at a lower rate where the usual one makes it
+    forget what is kept.
     """
     given = prepare(model, likelihood, device, batch_size, train=train, failures=failures, remaining=remaining)
     data = given["train"]
@@ -128,7 +128,7 @@ def treat(
 
 
 def _ways(method: Any, seed: int, train: Factor) -> list[Any]:
-    """The method. Where none is named, ours, and in shorter steps should those be too long for the model."""
+    """The methods to try in turn: the one named; or the default's, at its usual rate and then at lower ones."""
     if method is not None and not isinstance(method, Default):
         return [method]
     method, of = method or Default(), (whole(seed), len(train), large(train.network.params))
@@ -176,9 +176,9 @@ def treated(
 
 
 def _watch(method: Method, q: Posterior, failures: Factor | None, kept: list[Factor]) -> Watch:
-    """Where a deletion ends: within the guard as most failures are right, or as printed, on a share of them."""
+    """When a deletion stops: once most failures are right, within the guard; or, as printed, by held-out failures."""
     if method.guarded:
         return Guard.since(q, kept, FLOOR, Right(failures) if failures is not None and len(failures) else None)
     if failures is None:
-        raise BadInput("the method stops on a share of the failures; there are none; pass failures")
+        raise BadInput("the method holds out failures to know when to stop; there are none; pass failures")
     return held_out(failures, method.hold)[1]

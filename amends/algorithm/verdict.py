@@ -72,14 +72,14 @@ def verdict_of(
     tried: bool,
     safe: bool = True,
 ) -> tuple[str, str]:
-    """In words. A repair keeps the limits, is worth more than the model as it was, and more than both controls beyond
-    chance. Where the failures were learned from as well, forgetting alone must pass that test, and learning must add
-    something to it. What is not shown is either unlikely, or nobody can tell with so few."""
+    """The verdict and its reason. A repair keeps the limits, is worth more than the model as it was, and more than both
+    controls beyond chance. Where the failures were learned too, forgetting alone must pass that test, and learning must
+    add something to it. A gain that is not shown is unlikely, or there are too few failures to tell."""
     judged = _judged(metrics)
     if not tried:
         return NOT, "nothing was found: no training example conflicts with the failures"
     if chosen is None and safe:
-        return NOT, _unproven("no number of them that was tried did better than removing none", judged)
+        return NOT, _unproven("none of the numbers tried did better than removing nothing", judged)
     broken = _broken(metrics, limits, chosen)
     if broken is not None or chosen is None:
         return NOT, f"{BREAKS}: {broken}"
@@ -113,23 +113,23 @@ def judged_on(metrics: Mapping[str, Any]) -> str:
 
 
 def as_well(control: str) -> str:
-    """That a control, removing `nothing` or as many at `random`, is worth as much."""
+    """The reason where a control, removing `nothing` or as many at `random`, is worth as much."""
     return f"{REMOVING.get(control, control)} does as well"
 
 
 def by_chance(control: str, p_value: float) -> str:
-    """That luck alone might gain as much over it."""
+    """The reason where luck alone might gain as much over a control."""
     return f"the gain over {REMOVING.get(control, control)} may be chance (p = {p_value:.2f})"
 
 
 def _unproven(what: str, judged: Mapping[str, Any]) -> str:
-    """That a repair could not be shown, and whether so many failures could have shown it."""
+    """The reason where no repair was shown, and whether there were enough failures to show one."""
     n, copies = judged["witnesses"], judged["n"] - judged["witnesses"]
     if n >= JUDGING.telling:
         return f"{NO_HELP}: {what}"
-    few = "1 failure that judges is" if n == 1 else f"{n} failures that judge are"
-    few += f" too few ({many(copies, 'more is a copy of them', 'more are copies of them')})" if copies else " too few"
-    return f"{CANNOT_TELL}: {what}, but {few}; give {2 * JUDGING.telling} or more"
+    few = f"only {many(n, 'failure judges', 'failures judge')}"
+    few += f" ({many(copies, 'more is a copy', 'more are copies')})" if copies else ""
+    return f"{CANNOT_TELL}: {what}, and {few}; give {2 * JUDGING.telling} or more"
 
 
 def _broken(metrics: Mapping[str, Any], limits: Limits, chosen: CurvePoint | None) -> str | None:

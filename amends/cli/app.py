@@ -38,7 +38,7 @@ COMMANDS = {
     "check": "Load model and data, try one batch, write nothing.",
     "identify": "Find the training examples behind the failures.",
     "merge": "Make one search of its shards.",
-    "curve": "Show how many to remove, beside both controls.",
+    "curve": "Show how many to remove, next to both controls.",
     "treat": "Forget causes that were identified, and judge the result.",
     "repair": "Find the causes, forget them, and judge the result.",
     "review": "Look through the causes on a page, decide, repair, compare.",

@@ -9,7 +9,7 @@ import click
 from amends.cli.options import print_json, run_argument, told, trust_option
 
 
-@click.command(short_help="Show how many to remove, beside both controls.")
+@click.command(short_help="Show how many to remove, next to both controls.")
 @run_argument
 @trust_option
 @told

@@ -119,7 +119,7 @@ def _short(value: Any, most: int = 24) -> str:
 def show_curve(
     curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Console | None = None, learned: bool = False
 ) -> None:
-    """The number that was chosen has an arrow; so has the row that learned from the failures too, where it was kept."""
+    """An arrow marks the row that is handed back: the number that was chosen, or the row that learned too."""
     table = table_of("How many to remove (accuracy)", "removed", "holdout", "at random", "remaining", "at random ")
     rows = {(r["by"], int(r["removed"])): r for r in curve}
     nothing = rows["nothing", 0]
@@ -156,7 +156,7 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
         console.print(f"  learned       also from the query failures{beside}")
         if alone is not None:
             console.print(f"                forgetting alone takes accuracy on the holdout failures to {alone:.3f}")
-        console.print("                do not test the repaired model on these; failures.csv marks the failures")
+        console.print("                do not test the repaired model on them; failures.csv marks the failures")
     if metrics["offer"]:
         console.print(f"  offer         {metrics['offer']}")
     if metrics["left_out"]:
@@ -189,7 +189,7 @@ def show_demo(demo: Demo, out: Path) -> None:
         "made only to choose the size. Further training alone fixes some failures, as the "
         "controls show: nothing removed, and as many at random. The difference is due to the causes.\n"
     )
-    console.print(alone if demo.trains else "The difference from as many at random is due to the causes.\n")
+    console.print(alone if demo.trains else "The gain over removing as many at random is due to the causes.\n")
     show_verdict(metrics, console)
     console.print(f"\nWritten to {out}/: {', '.join(sorted(p.name for p in out.iterdir()))}")
     show_next(next_steps(metrics, {}, str(out)), console)

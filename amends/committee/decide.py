@@ -1,13 +1,12 @@
-"""Several ways to score D at once, each weighed by how much of D it sets apart from right labels.
+"""Several members score D. The weight of each depends on how much of D it scores higher than right labels.
 
-No single edit finds the causes in every model, and often what the model does not believe, once it has learned what
-is known, finds more than any. The failures an edit was not shown, and the right examples it did not hold,
-say how high a right label scores; the member that puts most of D above that has found the most
-(`amends.committee.excess`), and harm counts by how sure its members are that what scores as high is wrong, and by how
-often one class is taken for the other (`amends.committee.mistakes`). As far as that may be noise, or where there are no
-right examples, an edit is weighed by how well it does on what it was not shown: the failures it repairs and the right
-examples it leaves alone count the same, so a shift of the output bias, which fixes one side by breaking the other,
-gains nothing.
+No single edit finds the causes in every model. Often the loss finds more than any edit, once the model has learned the
+trusted labels: those of the failures and of the right examples. The trusted labels that an edit did not use show how
+high a right label scores. The member that scores the largest share of D above that has found the most
+(`amends.committee.excess`). A score is then multiplied by a confidence, and by how often one class is taken for the
+other (`amends.committee.mistakes`). Where the finds may be noise, or there are no right examples, an edit is weighed by
+how well it does on examples it did not use. The failures it repairs and the right examples it leaves alone count the
+same. So a shift of the output bias, which fixes one side by breaking the other, gains nothing.
 
 Read `decide`: try, weigh, combine.
 """
@@ -46,9 +45,10 @@ SETTINGS = DEFAULT.identifying
 
 @dataclass(frozen=True)
 class MemberWeight:
-    """One member: what it finds of D beyond right labels, each part by how sure it is (None where they do not say),
-    its balanced probability on what it was not shown (None without an edit), its weight in the scores, and the share
-    of D it shows to be wrong, 0 where that may be noise."""
+    """One member of the committee. `found`: the share of D it scores above right labels, each part times its confidence
+    (None without enough right examples). `unseen`: its balanced probability on examples it did not use (None without an
+    edit). `weight`: its weight in the scores. `wrong`: the share of D it shows to be wrong, 0 where that may be noise.
+    """
 
     name: str
     found: float | None
@@ -63,8 +63,8 @@ class MemberWeight:
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """The scores of D; of the edit that counts most its r̃, its posterior and its end; and, for every failure,
-    the probability of its own label under edits that were not shown it."""
+    """The scores of D; of the edit with the largest weight, r̃ (`raw`) and the posterior before and after it; and for
+    every failure, the probability of its own label under edits that did not use it (`unseen`)."""
 
     scores: Tensor
     raw: Tensor
@@ -103,8 +103,8 @@ def decide(
     settings: Identifying = SETTINGS,
     known: Rows | None = None,
 ) -> Decision:
-    """Try every member on halves, weigh them, and combine the scores of those that count; `known` are such scores
-    from other machines."""
+    """Try every member on halves, weigh them, and combine the scores of those with a weight. `known` holds such scores
+    where other machines have computed them."""
     given, tried, counting = tried_on_halves(members, train, failures, remaining, seed, progress, settings)
     if known is not None:
         known.check(tried.trials)
@@ -135,7 +135,7 @@ def tried_on_halves(
     members: Mapping[str, Member], train: Factor | Known, failures: Factor | Known, remaining: Factor | None, seed: int,
     progress: Progress, settings: Identifying,
 ) -> tuple[Evidence, Tried, list[str]]:  # fmt: skip
-    """With the names of those that count."""
+    """The evidence, the trials, and the names of the members with a weight."""
     given = evidence(train, failures, remaining, seed, settings)
     tried = try_all(members, given, progress, settings)
     if not tried.edits:
@@ -148,8 +148,8 @@ def decide_part(
     members: Mapping[str, Member], train: Factor | Known, failures: Factor | Known, remaining: Factor | None, seed: int,
     progress: Progress, settings: Identifying, part: slice,
 ) -> Rows:  # fmt: skip
-    """What there is to know of a part of D before a decision: trials are made with all of D, and scores are of the
-    part alone, to the bit those it has among all of D if it begins and ends with a batch."""
+    """What one machine computes for a part of D. Trials use all of D, scores are of the part alone. If the part begins
+    and ends with a batch, its scores have the same bits as in a run on all of D."""
     given, tried, counting = tried_on_halves(members, train, failures, remaining, seed, progress, settings)
     scores, raw, here = {}, {}, given.train[np.arange(len(given.train))[part]]
     for name in counting:
@@ -163,7 +163,8 @@ def decide_part(
 def evidence(
     train: Factor | Known, failures: Factor | Known, remaining: Factor | None, seed: int, settings: Identifying
 ) -> Evidence:
-    """Without `remaining`, what the model gets right of D judges, and nothing holds an edit."""
+    """What members are tried with. Without `remaining`, the examples of D that the model gets right take its place, and
+    nothing holds an edit."""
     trials, d, rng = settings.trials, Known.of(train), np.random.default_rng([seed, 11])
     likelihood = d.data.network.likelihood
     held, at = None, np.sort(some(np.arange(len(d)), trials.sample, seed))
@@ -174,7 +175,7 @@ def evidence(
         ok = np.flatnonzero(d.each(likelihood.right))
         judges = d[np.sort(rng.permutation(ok)[: trials.judges])]
     shown, labels = Known.of(failures), None
-    weighted = isinstance(likelihood, Weighted)  # weights of D alone would tell it apart
+    weighted = isinstance(likelihood, Weighted)  # only D has weights, so trusted labels do not compare with it
     if held is not None and len(judges) >= trials.enough and not weighted:
         labels = RightLabels.of(d, shown, judges, settings.right)
     return Evidence(d, at, shown, held, judges, labels, seed)
@@ -204,7 +205,7 @@ def _counting(trials: Mapping[str, Trial], settings: Identifying) -> set[str]:
 def with_all_failures(
     member: Member, tried: Trial, given: Evidence, progress: Progress, settings: Identifying
 ) -> Trial:
-    """Where that is asked for, the trial with one more edit, which is shown all of the failures."""
+    """With `Trials.whole`, the trial with one more edit, which uses all failures; otherwise the trial itself."""
     if not settings.trials.whole or not isinstance(member, Method):
         return tried
     every = some(np.arange(len(given.failures)), 4 * settings.trials.shown, given.seed)
@@ -216,9 +217,9 @@ def combined(
     trials: Mapping[str, Trial], weights: Mapping[str, float], own: Mapping[str, float], given: Evidence,
     settings: Identifying,
 ) -> Tensor:  # fmt: skip
-    """Harm as members find it, each by its weight, times how sure they are that such a score means a wrong label, and
-    how likely such mistakes are. Where none finds any, the least harmless come first by the edits' `own`
-    weights."""
+    """The score of each example: the weighted sum of its harm by the members, times the confidence that such a score
+    means a wrong label, times how likely such a mistake is. Examples in which no member finds harm come after all
+    others, ordered by the edits alone with their `own` weights."""
     parts = {name: joined([(1 / len(t.scores), one) for one in t.harm]) for name, t in trials.items()}
     harm = joined([(own[name], parts[name]) for name in parts if own.get(name)])
     counting = [(weights[name], name) for name in parts if weights[name]]
@@ -231,7 +232,7 @@ def combined(
 
 
 def middle(ends: Sequence[tuple[Posterior, Posterior]]) -> tuple[Posterior, Posterior]:
-    """Before the edits, and halfway between where they ended."""
+    """The posterior before the edits, and the mean of the posteriors in which the first two ended."""
     q, after = ends[0]
     if len(ends) == 1:
         return q, after

@@ -1,11 +1,11 @@
-"""How much of D a score sets apart from right labels: how good it is, told without the truth.
+"""How much of D scores higher than right labels: a measure of how good a score is, without the truth.
 
-Somebody vouches for the labels of failures and of right examples; nobody does for those of D. Let F̄_D(s)
-be the share of D that scores s or more, and F̄(s) that of right labels like D's. If a share ε of D is
-wrong, F̄_D = (1 − ε) F̄ + ε F̄_wrong, so F̄_D(s) − F̄(s) ≤ ε whatever s is: the largest difference is a part
-of D that must be wrong, and of several scores the one with the largest has found the most. Taken class
-by class, since what is usual for one class may be a sign in another. Over F̄_D(s) the same difference is
-the share that must be wrong of those that score as high, which can be compared between classes.
+The labels of the failures and of the right examples are trusted; those of D are not. Let F̄_D(s) be the share of D that
+scores s or more, and F̄(s) the share of right labels that do. If a share ε of D is wrong, then
+F̄_D = (1 − ε) F̄ + ε F̄_wrong, and so F̄_D(s) − F̄(s) ≤ ε for every s. The largest difference is therefore a share of D
+that must be wrong, and of several scores the one with the largest difference has found the most. It is taken class by
+class, since a score that is usual in one class may be a sign of mistakes in another. Divided by F̄_D(s), the difference
+is a confidence: of the examples that score as high, the share that must be wrong. It can be compared between classes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ STEPS = 20  # scores at which classes are compared
 
 @dataclass(frozen=True, eq=False)
 class Excess:
-    """The share of D that must be wrong; the same with each part counted by its confidence, and the standard error of
-    that; and for each example of D the confidence: of those that score as high, the share that must be wrong."""
+    """`share`: of D, the share that must be wrong. `found`: the same with each part times its confidence, and its
+    `standard_error`. `confidence` of each example of D: of those that score as high, the share that must be wrong."""
 
     share: float
     found: float
@@ -42,7 +42,7 @@ class Excess:
         return cls(*(np.mean([getattr(p, f.name) for p in parts], axis=0) for f in fields(cls)))
 
     def scaled_by(self, relevance: np.ndarray) -> Excess:
-        """The part of it that stands behind the failures shown."""
+        """The part of the excess that is relevant for these failures."""
         total = float(self.confidence.sum())
         part = float(relevance @ self.confidence) / total if total else 1.0
         return Excess(part * self.share, part * self.found, part * self.standard_error, relevance * self.confidence)
@@ -53,9 +53,9 @@ NOTHING = Excess(0.0, 0.0, 0.0, np.zeros(1))
 
 @dataclass(frozen=True, eq=False)
 class RightLabels:
-    """The classes of D and of examples whose labels are right, and the share the model fails of right labels
-    in D, so that failures weigh as much among them as they would there, however many were given. Of a class
-    without a failure among them so many are `missing`: those the model fails may be what scores highest there. And how
+    """The classes of D, of the failures and of the right examples. `failing`: of D's right labels, the share the model
+    gets wrong; failures get that weight among the trusted labels, however many were given. `missing`: the share that a
+    class without a failure lacks, since the labels the model fails may score highest there. `class_relevance`: how
     relevant wrong labels of each class are for the failures."""
 
     train: np.ndarray
@@ -66,7 +66,7 @@ class RightLabels:
     settings: RightScores = DEFAULT.identifying.right
     class_relevance: Mapping[int, float] = field(
         default_factory=dict
-    )  # of each class; one that is not there counts in full
+    )  # from 0 to 1; a class that is not listed counts in full
 
     @classmethod
     def of(
@@ -84,34 +84,35 @@ class RightLabels:
         return cls(kinds, failed_kinds, right_kinds, failing, missing, settings, behind)
 
     def __getitem__(self, positions: np.ndarray) -> RightLabels:
-        """Those of a part of D."""
+        """The same, with a part of D."""
         return replace(self, train=self.train[positions])
 
     @cached_property
     def relevance(self) -> np.ndarray:
-        """Of each example of D."""
+        """The relevance of each example of D, by its class."""
         kinds, at = np.unique(self.train, return_inverse=True)
         return np.array([self.class_relevance.get(kind, 1.0) for kind in kinds.tolist()])[at]
 
     def among(self, failures: np.ndarray, right: np.ndarray) -> RightLabels:
-        """Those of the failures and of the right examples alone."""
+        """The same, with only these failures and these right examples."""
         return replace(self, failures=self.failures[failures], right=self.right[right])
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """Of failures and right examples in a row: the share of right labels in D each stands for."""
+        """Of each failure, then of each right example: the share of D's right labels that it represents."""
         sets = (self.failures, self.failing), (self.right, 1 - self.failing)
         return np.concatenate([np.full(len(kinds), share / max(1, len(kinds))) for kinds, share in sets])
 
     @cached_property
     def as_frequent(self) -> np.ndarray:
-        """The same, each class as frequent as in D."""
+        """The same weights, scaled so that each class is as frequent as in D."""
         return _as_frequent(self.train, np.concatenate([self.failures, self.right]), self.weights)
 
     def excess(self, train: Tensor, failures: Tensor, right: Tensor, taught: bool = False) -> Excess:
-        """From the scores of all three. Those whose labels were `taught`, heavier than D's, reach a high score less
-        often than right ones of D do. What must be wrong is counted without that: removing too few is no repair. Such
-        scores do not depend on which failures are shown, so labels count by their relevance too."""
+        """The excess, from the scores of D, of failures and of right examples. Labels that were `taught`, with a larger
+        weight than D's, reach a high score less often than D's right labels do. This is corrected, except in `share`:
+        with the correction too few would be removed. Such scores do not depend on the failures, so labels then also
+        count by their relevance."""
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
         if not all(np.isfinite(s).all() for s in (scores, *known)):
             raise NonFinite("scores are not finite; default; choose a method by name")
@@ -129,7 +130,7 @@ def _excess(
     missing: Mapping[int, float], lean: float, more: float,
 ) -> Excess:  # fmt: skip
     seen = np.isin(kinds, known_kinds[weights > 0])
-    if not seen.all():  # classes of which no right label is known: neither more nor less sure than the others
+    if not seen.all():  # a class without a trusted label gets the mean confidence of the others
         given = known, known_kinds, weights, missing, lean, more
         made = _excess(scores[seen], kinds[seen], *given) if seen.any() else NOTHING
         confidence = np.full(len(scores), made.confidence.mean())
@@ -151,8 +152,8 @@ def _excess(
 
 
 def _as_frequent(kinds: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The weights of right labels, so that each class is as frequent among them as in D: more of a class is nothing
-    wrong with it."""
+    """The weights of trusted labels, scaled so that each class is as frequent as in D: that D has more of a class is no
+    sign of wrong labels."""
     names, at = np.unique(np.concatenate([kinds, known_kinds]), return_inverse=True)
     mine, theirs = np.split(at, [len(kinds)])
     frequent, known = np.bincount(mine, minlength=len(names)), np.bincount(theirs, weights, len(names))
@@ -161,8 +162,8 @@ def _as_frequent(kinds: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class _Comparison:
-    """The scores of D, or of a class of it: how many reach each of them, how many right labels do, and the standard
-    error of the difference."""
+    """The scores of D, or of one class. At each of them: the share of D that reaches it, the share of right labels that
+    does, and the standard error of the difference."""
 
     scores: np.ndarray
     known: np.ndarray
@@ -170,15 +171,16 @@ class _Comparison:
     of_train: np.ndarray  # the share of D that reaches each of its scores,
     of_right: np.ndarray  # and that of right labels
     error: np.ndarray  # standard error of the difference
-    count: float  # so many right labels of equal weight say as much
+    count: float  # effective number of trusted labels
 
     @classmethod
     def of(
         cls, scores: np.ndarray, known: np.ndarray, weights: np.ndarray, more: float = 1.0,
         everywhere: np.ndarray | float = 0.0, lean: float = 0.0, missing: float = 0.0,
     ) -> _Comparison:  # fmt: skip
-        """Of right labels in D so many times `more` reach a score than of those that are known. Those of a class lean
-        on all classes, but only upwards; so many of them are `missing`."""
+        """`more` times as many of D's right labels reach a score as of the trusted ones. In a class, their share is
+        averaged with the share over all classes (`everywhere`, with the weight `lean`), but only upwards; a share
+        `missing` is added."""
         count = weights.sum() ** 2 / (weights**2).sum()
         alone = np.minimum(1, more * _reach(scores, known, weights))
         of_right = np.maximum(alone, (count * alone + lean * everywhere) / (count + lean))
@@ -193,7 +195,7 @@ class _Comparison:
 
     @cached_property
     def confidence(self) -> np.ndarray:
-        """Of those that score as high, the share that must be wrong; it does not fall as scores rise."""
+        """Of the examples that score as high, the share that must be wrong; made so that it never falls as s rises."""
         return _rising(self.scores, self.excess / self.of_train)
 
     @property
@@ -202,7 +204,8 @@ class _Comparison:
 
     @property
     def found(self) -> float:
-        """Counted from the highest score on: what must be wrong, each part by the share of those that reach it."""
+        """The excess, counted from the highest score down; each new part is multiplied by the share of wrong labels
+        among all that score as high."""
         order = np.argsort(-self.scores, kind="stable")
         more = np.diff(np.maximum.accumulate(self.excess[order]), prepend=0.0)
         return float(more @ (self.excess / self.of_train)[order])
@@ -215,14 +218,14 @@ class _Comparison:
         return _reach(at, self.scores) - _reach(at, self.known, self.weights)
 
     def variance(self, known: np.ndarray, train: np.ndarray) -> np.ndarray:
-        """Of that difference, if these shares of right labels and of D reach a score in every class."""
+        """The variance of that difference, if these shares of right labels and of D reach a score in every class."""
         return known * (1 - known) / self.count + train * (1 - train) / len(self.scores)
 
 
 def _alike(every: _Comparison, classes: Sequence[_Comparison]) -> np.ndarray:
-    """How far each class may be taken for one like all others, from 0 to 1: the variance its few labels explain, over
-    that and the variance there is between classes, at scores from the highest to where all of D goes furthest beyond
-    right labels."""
+    """For each class, the factor from 0 to 1 on the confidence of all classes together: e² / (e² + τ²). e² is the
+    variance that the few labels of the class explain, τ² is what is left of the variance between classes. Both are
+    measured at scores from the highest down to where the share of D exceeds that of right labels most."""
     furthest = int((every.of_train - every.of_right).argmax())
     many = np.count_nonzero(every.scores >= every.scores[furthest])
     at = np.sort(every.scores)[::-1][(many * np.arange(1, STEPS + 1) - 1) // STEPS]
@@ -230,13 +233,13 @@ def _alike(every: _Comparison, classes: Sequence[_Comparison]) -> np.ndarray:
     explained = np.array([own.variance(*shares) for own in classes]).clip(1e-12)
     differences = np.array([own.difference(at) for own in classes])
     middle = np.average(differences, axis=0, weights=1 / explained)
-    chance = explained * (1 - 1 / len(classes))  # the middle is theirs too
+    chance = explained * (1 - 1 / len(classes))  # less, since each class is part of the mean
     between = max(0.0, float(((differences - middle) ** 2 - chance).mean()))
     return explained.mean(1) / (explained.mean(1) + between)
 
 
 def _rising(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The largest of the values at scores as low or lower."""
+    """For each score, the largest value at that score or a lower one."""
     order = np.argsort(scores)
     highest = np.maximum.accumulate(values[order])
     return highest[np.searchsorted(scores[order], scores, side="right") - 1]
@@ -251,7 +254,7 @@ def _reach(at: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None
 
 
 def _kinds(*sets: Known) -> list[np.ndarray]:
-    """The class of each; all are of one kind where some have no class, or a sequence of them."""
+    """The class of each example; one class for all where some targets are not single classes."""
     if _classes(*sets):
         return [known.data.examples.y.cpu().numpy() for known in sets]
     return [np.zeros(len(known), dtype=int) for known in sets]
@@ -262,12 +265,13 @@ def _classes(*sets: Known) -> bool:
 
 
 def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: float, errors: float) -> float:
-    """The share of D the model would fail were its labels right.
+    """The share of D the model would fail if all labels of D were right.
 
-    At most as much as it is `disagreeing` with D. Mostly less: it is not as sure of what it fails, and how sure it
-    is of an input does not depend on the label; so D is mixed of failures and right ones as its mean
-    confidence is between theirs. Where the model is as sure of D as of right ones it has fitted D, the
-    confidences say nothing, and every disagreement is taken for a failure.
+    It is at most `disagreeing`, the share of D on which the model disagrees with the label. Mostly it is less. The
+    model is less confident on what it fails, and its confidence does not depend on the label. So the share is read
+    from where its mean confidence on D lies between those on right examples and on failures. Where the model is as
+    confident on D as on right examples, it has fitted D: its confidence shows nothing, and every disagreement counts
+    as a failure.
     """
     if not isinstance(train.data.network.likelihood.family, Categorical):
         return disagreeing
@@ -275,7 +279,7 @@ def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: floa
     less, gap = mean[2] - mean[0], mean[2] - mean[1]
     if less <= 0 or gap <= 0:
         return disagreeing
-    with np.errstate(divide="ignore"):  # where all are as sure as each other there is no error
+    with np.errstate(divide="ignore"):  # where all confidences are equal, the standard error is 0
         parted = min(less / np.hypot(error[2], error[0]), gap / np.hypot(error[2], error[1]))
     believed = float(np.clip(parted / errors - 1, 0, 1))
     return believed * min(less / gap, disagreeing) + (1 - believed) * disagreeing
@@ -287,5 +291,5 @@ def _confidence(known: Known) -> np.ndarray:
 
 
 def _mean(values: np.ndarray) -> tuple[float, float]:
-    """And its standard error, which one value does not tell."""
+    """The mean and its standard error, which is infinite for a single value."""
     return float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else np.inf

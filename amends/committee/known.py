@@ -1,4 +1,4 @@
-"""A set with what the model says of it as it came: computed once, for every edit."""
+"""A set with the outputs of the model, as given and after an edit; each is computed once."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from amends.methods import Method
 from amends.methods.ratio import as_it_came, label_part, to_blame
 from amends.posteriors import Posterior
 
-KEPT = 2**26  # numbers that the outputs of one set may be; those of sequences can be more, and are computed each time
+KEPT = 2**26  # numbers: larger outputs of a set, such as those of sequences, are not kept but computed each time
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """`outputs` of the model handed in, or None where they would take too much memory."""
+    """A set, and the `outputs` of the given model on it; None where they would take too much memory."""
 
     data: Factor
     outputs: Tensor | None
 
     @classmethod
     def of(cls, data: Factor | Known) -> Known:
-        """What is known already stays as it is."""
+        """The set with its outputs; a set that has them already is returned unchanged."""
         if isinstance(data, Known):
             return data
         theta = data.network.params
@@ -64,7 +64,7 @@ class Known:
         return torch.cat([likelihood(self.outputs[at], y) for at, y in targets])
 
     def lost(self, q: Posterior, after: Posterior) -> Tensor:
-        """r̃ of an edit."""
+        """r̃ of every example, for an edit from `q` to `after`."""
         log_p = self.log_p if as_it_came(q, self.data.network.params) else q.rows(self.data.per_example).mean(0)
         return log_p - after.rows(self.data.per_example).mean(0)
 
@@ -77,13 +77,13 @@ class Known:
 
     @cached_property
     def said(self) -> np.ndarray:
-        """The class the model says of each."""
+        """The class the model predicts for each example."""
         return self.each(lambda outputs, _: self.data.network.likelihood.decide(outputs)).astype(np.int64)
 
     @cached_property
     def other_class(self) -> np.ndarray | None:
-        """The class the model would give each but for the one that is written; None where it does not choose from three
-        or more, or where its outputs are not kept."""
+        """The most likely class of each example except the written one; None where there are fewer than three classes,
+        or where outputs are not kept."""
         categorical = isinstance(self.data.network.likelihood.family, Categorical) and class_targets(self.data)
         if self.outputs is None or not categorical or self.outputs.ndim != 2 or self.outputs.shape[1] < 3:
             return None
@@ -95,7 +95,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Edited:
-    """A set before and after an edit: what the edited model says of it is computed once."""
+    """A set before and after an edit; the outputs of the edited model are computed once."""
 
     known: Known
     q: Posterior
@@ -103,7 +103,7 @@ class Edited:
 
     @cached_property
     def outputs(self) -> Tensor | None:
-        """Of the edited model, one row for each of its draws; None where those of the model as it came are not kept."""
+        """Outputs of the edited model, one row for each draw; None where those of the given model are not kept."""
         network = self.known.data.network
         if self.known.outputs is None or not len(self.known):
             return None if self.known.outputs is None else self.known.outputs[None]
@@ -113,7 +113,7 @@ class Edited:
         return said.transpose(0, 1)
 
     def scores(self, method: Method) -> Tensor:
-        """What each example lost."""
+        """The score of each example by this method."""
         data, old = self.known.data, self.known.outputs
         new = self.outputs if method.score is label_part else None
         if old is None or new is None:

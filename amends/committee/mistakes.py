@@ -1,17 +1,17 @@
-"""Which mistakes are made: some classes are taken for some others, and hardly ever for the rest.
+"""Which mistakes are made: some classes are confused with a few others, and hardly ever with the rest.
 
-The model would give every example another class than the one that is written, if it had to. A label of one class that
-it would call another is more likely wrong where D holds many such labels that members find harmful, and right labels
-that are known hold few. So let φ be what members say of a label, and let wrong ones have the density of right ones
-times exp(w·φ − b), w ≥ 0; b is the logarithm of the mean of exp(w·φ) among right ones, since a density adds up to one.
-If a share ε of D is wrong, then
+Every example has a written class, and an other class: the most likely class of the model except the written one. A
+label is more likely to be wrong if D holds many labels with the same pair of classes and high scores from the members,
+and the trusted labels hold few. Let φ be the scores that members give a label, and let wrong labels have the density of
+right ones times exp(w·φ − b), w ≥ 0; b is the logarithm of the mean of exp(w·φ) among right labels, since a density
+adds up to one. If a share ε of D is wrong, then
 
-    p(φ in D) / p(φ among right ones) = 1 − ε + ε exp(w·φ − b),
+    p(φ in D) / p(φ among right labels) = 1 − ε + ε exp(w·φ − b),
 
-and nothing else tells D from right labels. The log odds of ε are a mean, an effect of the class that is written, and
-one of that class together with the one the model would give instead; effects are drawn towards zero. All are fitted
-by telling D from right labels, with the logistic loss. Each label counts by exp(its effect of both classes): so many
-times as likely as others of its class it is wrong.
+and nothing else separates D from right labels. The log odds of ε are the sum of a mean, an effect of the written class,
+and an effect of the pair; effects are drawn towards zero. All are fitted by separating D from trusted labels, with the
+logistic loss. A score is multiplied by exp(effect of the pair): how many times as likely the label is to be wrong as
+others of its class.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from amends.committee.known import Known
 from amends.committee.trying import Evidence, Trial
 from amends.settings import Identifying, Mistakes
 
-ROUNDED = 1 - 1e-9  # a share that only rounding puts above another is not
+ROUNDED = 1 - 1e-9  # a share that is larger by rounding alone counts as equal
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What members say of each label, in rows; the number of its class, and that of its class and the one the model
-    would give instead."""
+    """Labels, one row each: the scores members give it, the number of its written class, and the number of its pair
+    (written class, other class)."""
 
     scores: Tensor
     classes: Tensor
@@ -50,8 +50,8 @@ class Labels:
 
 
 def pair_factor(members: Sequence[Trial], given: Evidence, settings: Identifying) -> Tensor | None:
-    """How many times as likely each label of D is wrong as others of its class; None where no right labels are known or
-    the model does not choose from three classes or more."""
+    """For each label of D, how many times as likely it is to be wrong as others of its class; None without trusted
+    labels, or with fewer than three classes."""
     labels, others = (
         given.labels,
         [_other_class(members, known) for known in (given.train, given.failures, given.judges)],
@@ -70,8 +70,8 @@ def pair_factor(members: Sequence[Trial], given: Evidence, settings: Identifying
 
 
 def fitted(train: Labels, right: Labels, weights: Tensor, settings: Mistakes) -> Tensor:
-    """The effects of both classes, from labels of D and from right ones, each by its weight. Both sets count the same:
-    as much as right labels of equal weight would that say as much."""
+    """The effect of every pair of classes, fitted to labels of D and to trusted labels with these `weights`. Both sets
+    count the same: as much as the effective number of trusted labels."""
     members, weights = train.scores.shape[1], weights / weights.sum()
     sizes = [1 + int(torch.cat(own).max()) for own in ((train.classes, right.classes), (train.pairs, right.pairs))]
     count = float(1 / (weights**2).sum())
@@ -84,12 +84,12 @@ def fitted(train: Labels, right: Labels, weights: Tensor, settings: Mistakes) ->
         b = torch.logsumexp(weights.log() + right.scores @ slopes, 0)
 
         def ratio(labels: Labels) -> Tensor:
-            """Its logarithm."""
+            """log(1 − ε + ε exp(w·φ − b)) of each label."""
             prior = mean + of_class[labels.classes] + of_both[labels.pairs]
             return softplus(prior + labels.scores @ slopes - b) - softplus(prior)
 
-        apart = softplus(-ratio(train)).mean() + weights @ softplus(ratio(right)) + settings.ridge * slopes @ slopes
-        return count * apart + (of_class @ of_class + of_both @ of_both) / (2 * settings.spread**2)
+        logistic = softplus(-ratio(train)).mean() + weights @ softplus(ratio(right)) + settings.ridge * slopes @ slopes
+        return count * logistic + (of_class @ of_class + of_both @ of_both) / (2 * settings.spread**2)
 
     optimiser = torch.optim.LBFGS(
         [free],
@@ -114,8 +114,8 @@ def _both_ways(
     members: Sequence[Trial], given: Evidence, labels: RightLabels, numbers: tuple[list[Tensor], list[Tensor]],
     settings: Identifying,
 ) -> list[tuple[Labels, Labels, Tensor]]:  # fmt: skip
-    """The sample of D, the right labels that edits were not shown, and the weights of these. Classes of D of which no
-    right label is known are left out."""
+    """For each half: the sample of D, the trusted labels that edits did not use, and the weights of these. Classes of D
+    without a trusted label are left out."""
     found = []
     for half, ((_, unseen), (_, judging)) in enumerate(given.both_ways):
         here = labels[given.at].among(unseen, judging)
@@ -132,8 +132,8 @@ def _both_ways(
 
 
 def _other_class(members: Sequence[Trial], known: Known) -> np.ndarray | None:
-    """The class the model would give instead: once it has learned what is known, where it did, since then the known
-    labels are learned as those of D are."""
+    """The other class of each example, by the model that has learned the trusted labels, if there is one: only then has
+    it learned them as it has learned the labels of D."""
     after = next((t.learned for t in members if t.learned is not None), None)
     if after is None or known.other_class is None:
         return known.other_class
@@ -141,8 +141,8 @@ def _other_class(members: Sequence[Trial], known: Known) -> np.ndarray | None:
 
 
 def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray, labels: RightLabels, taught: float) -> Tensor:
-    """Scores of right labels, failures first. Those that were taught reach a high score less often than right ones of
-    D do: what a share of them reaches is taken for what a smaller share reaches."""
+    """Scores of trusted labels, failures first. Taught labels reach a high score less often than D's right labels do,
+    so each gets the score that a share smaller by the factor `taught` reaches."""
     *_, failures, right = t.known[half if t.ends else 0]
     scores = _plain(torch.cat([failures, right]))
     if t.ends:
@@ -154,7 +154,7 @@ def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray, labels:
 
 
 def _said(scores: Sequence[Tensor], train: Sequence[Tensor]) -> Tensor:
-    """Harm in units of the mean harm of D by the same member, drawn together where it is large."""
+    """φ: the harm by each member, in units of its mean harm on D, with large values compressed by asinh."""
     units = [own.clamp(min=0).mean() for own in train]
     return torch.stack([torch.asinh(s.clamp(min=0) / (u or 1.0)) for s, u in zip(scores, units, strict=True)], 1)
 
@@ -164,6 +164,6 @@ def _plain(scores: Tensor) -> Tensor:
 
 
 def _numbered(parts: Sequence[np.ndarray]) -> list[Tensor]:
-    """The same number where values are the same, counted from 0."""
+    """Numbers from 0 in place of values; equal values have the same number."""
     numbers = np.unique(np.concatenate(parts), return_inverse=True)[1]
     return [torch.as_tensor(part) for part in np.split(numbers, np.cumsum([len(part) for part in parts])[:-1])]

@@ -1,14 +1,14 @@
-"""Which wrong labels stand behind these failures, and not behind others.
+"""Which classes hold the wrong labels behind these failures, and not behind others.
 
-A score that asks only whether a label is believed finds wrong labels of every kind, whatever failures are shown. But
-a wrong label teaches the model to say what is written on it: causes of a 1 that is called 7 are among the sevens.
-So labels of a class count less where the model hardly ever says that class of the failures, though it says it of D.
+A score that asks only which labels the model finds unlikely finds wrong labels of every kind, whatever the failures
+are. But a wrong label teaches the model to predict that label: the causes of a 1 that is called 7 are labelled 7. So
+labels of a class count less where the model hardly ever predicts that class on the failures, though it does on D.
 
-Few failures can tell much or little. Five that are all called 7 tell much; five that are called five things tell
-nothing. So let b be the shares of classes in what the model says of D, and let those among all failures like the ones
-shown be drawn from a Dirichlet distribution around b with concentration a: small where they are alike, large where
-they are as mixed as D. If f_c of n failures are called c, the share of c is expected to be (f_c + a b_c) / (n + a).
-Every a is as likely as another beforehand, on a logarithmic scale, and counts by how likely it makes f.
+A few failures show much if they are alike. Five that are all called 7 show much; five that are called five things show
+nothing. So let b be the class shares of the model's predictions on D. Let its class shares on all failures like these
+be drawn from a Dirichlet distribution around b with concentration a: small where failures are alike, large where they
+are as mixed as D. If f_c of n failures are called c, the expected share of c is (f_c + a b_c) / (n + a). Beforehand
+every a is equally likely on a logarithmic scale; it is then weighted by how likely it makes f.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ CONCENTRATIONS = 2.0 ** np.arange(-20, 21)  # from failures that are all alike t
 
 
 def relevance(said: np.ndarray, called: np.ndarray, hardly: float) -> dict[int, float]:
-    """How much labels of each class count, from 0 to 1: in full where the model says the class of failures at least
-    `hardly` times as often as of D. `said` is what it says of each example of D, `called` what it says of each
-    failure."""
+    """How much labels of each class count, from 0 to 1: in full where the model predicts the class on failures at least
+    `hardly` times as often as on D. `said` are its predictions on D, `called` are those on the failures."""
     classes, counts = np.unique(said, return_counts=True)
     shares = counts / max(1, len(said))
     often = (called[:, None] == classes).sum(0)

@@ -1,5 +1,5 @@
-"""What the members that count say of each example of D, as numbers that travel: parts of D are scored on machines that
-cannot talk to each other, and joined where the decision is made."""
+"""The scores of the members with a weight, as arrays for a file: parts of D are scored on machines that cannot talk to
+each other, and joined where the decision is made."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ALIKE = "run all shards and the merge on machines of one kind, with the same num
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The scores of every edit of each member that counts, r̃ of those that are edits, and a mark of the trials: they
-    must end the same wherever they are made."""
+    """Of each member with a weight: its scores, one tensor for each of its edits, and r̃ if it is an edit. `mark` is a
+    hash of the trials, which must be the same on every machine."""
 
     scores: Mapping[str, tuple[Tensor, ...]]
     raw: Mapping[str, Tensor]
@@ -29,7 +29,7 @@ class Rows:
 
     def check(self, trials: Mapping[str, Trial]) -> None:
         if self.mark != mark(trials):
-            raise RunMismatch(f"the search ended otherwise here than on the machines that scored the shards; {ALIKE}")
+            raise RunMismatch(f"the search gives other results here than on the machines of the shards; {ALIKE}")
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file."""
@@ -44,7 +44,7 @@ class Rows:
         """Of all of D, from what `arrays` made of its parts, in their order."""
         for part in parts:
             if str(part["mark"]) != str(parts[0]["mark"]):
-                raise RunMismatch(f"the search ended otherwise in one shard than in another; {ALIKE}")
+                raise RunMismatch(f"the search gave different results in two shards; {ALIKE}")
 
         def whole(name: str) -> Tensor:
             return torch.as_tensor(np.concatenate([part[name] for part in parts])).to(device)
@@ -59,7 +59,7 @@ class Rows:
 
 
 def mark(trials: Mapping[str, Trial]) -> str:
-    """The same where trials ended with the same bits."""
+    """A hash of the trials: the same where they ended with the same bits."""
     total = hashlib.sha256()
     for name, trial in trials.items():
         total.update(name.encode())

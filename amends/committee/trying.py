@@ -1,4 +1,4 @@
-"""One member tried on halves: what it makes of failures and right examples it was not shown."""
+"""One member tried on halves: how well it does on the failures and right examples it did not use."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from amends.methods.library.loss import LearnedLoss
 from amends.posteriors import Posterior
 from amends.settings import Trials
 
-SIZES = tuple(2.0**k for k in range(-3, 6))  # how far along a tangent; with 1, outputs change by one on average
+SIZES = tuple(2.0**k for k in range(-3, 6))  # lengths tried along a tangent; at 1, outputs change by 1 on average
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What members are tried with: D and a sample of it, the failures, the right examples that hold an edit and those
-    that judge it, and what is known of right labels, if they say."""
+    """What members are tried with: D and a sample of it, the failures, the right examples that hold an edit, those that
+    judge it, and the trusted `labels`, or None where these cannot show how high a right label scores."""
 
     train: Known
     at: np.ndarray  # positions of the sample
@@ -48,27 +48,28 @@ class Evidence:
 
     @cached_property
     def both_ways(self) -> list[tuple[tuple[np.ndarray, np.ndarray], ...]]:
-        """Halves to show and to look at, of failures and of right examples; then they change places."""
+        """Halves of the failures and of the right examples: one to use, one to judge by; then they change places."""
         return list(zip(*(halves(known.groups, self.seed) for known in (self.failures, self.judges)), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Probabilities an edit gives to the labels it was not shown; where the edits ended that were shown each half; how
-    they score the sample of D; and what that sets apart from right labels, if they say."""
+    """`failures`, `right`: the probability an edit gives to each label it did not use. `scores`: those of the sample
+    of D, by the edit with each half. `excess`: how much of D scores higher than right labels, where that is measured.
+    `ends`: where the edits ended."""
 
     failures: np.ndarray
     right: np.ndarray
     scores: tuple[Tensor, ...] = ()
     excess: Excess | None = None
     ends: tuple[tuple[Posterior, Posterior], ...] = ()  # before and after each edit
-    known: tuple[tuple[np.ndarray, np.ndarray, Tensor, Tensor], ...] = ()  # which right labels judge, and their scores
-    learned: Posterior | None = None  # where a member ended that learned them
-    relevance: np.ndarray | None = None  # of each example, where scores do not depend on the failures shown
+    known: tuple[tuple[np.ndarray, np.ndarray, Tensor, Tensor], ...] = ()  # trusted labels that judge, and their scores
+    learned: Posterior | None = None  # of the learned loss: the model that has learned the trusted labels
+    relevance: np.ndarray | None = None  # of each example, where scores do not depend on the failures
 
     @property
     def harm(self) -> tuple[Tensor, ...]:
-        """What the scores say of these failures."""
+        """The scores, multiplied by the relevance for these failures where there is one."""
         if self.relevance is None:
             return self.scores
         return tuple(scores * torch.as_tensor(self.relevance).to(scores) for scores in self.scores)
@@ -87,7 +88,7 @@ class Trial:
 
     @property
     def balanced_error(self) -> float:
-        """The standard error of that."""
+        """The standard error of `balanced`."""
         return float(self.failures.std()) / 2 / len(self.failures) ** 0.5
 
 
@@ -109,14 +110,17 @@ def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[
 
 
 def learned(member: LearnedLoss, given: Evidence) -> Trial:
-    """One that learns all labels known to be right is judged by them, since it knows them as it knows D's."""
+    """The trial of the learned loss. It learns all trusted labels and is judged by the same ones, since it has learned
+    them as it has learned the labels of D."""
     if isinstance(given.train.data.network.likelihood, Weighted):
         raise BadInput(
             "examples have weights, so failures and right examples do not show how high a right label scores; "
             "learned loss; pass no weights to use it"
         )
     if given.labels is None:
-        raise BadInput("too few right examples show how high a right label scores; learned loss; pass more of them")
+        raise BadInput(
+            "there are too few right examples to show how high a right label scores; learned loss; pass more of them"
+        )
     if not all(alike(given.train.data, known.data) for known in (given.failures, given.judges)):
         raise BadInput("train and other sets have targets of different kinds; learned loss; give all sets the same")
     failures, judges = given.failures.data, given.judges.data
@@ -129,8 +133,8 @@ def learned(member: LearnedLoss, given: Evidence) -> Trial:
 
 
 def scores_of(member: Member, tried: Trial, given: Evidence, part: slice = slice(None)) -> tuple[Tensor, ...]:
-    """What a trial makes of each example of D, or of a part of it: one for each of its edits. Those of all of D may be
-    known already."""
+    """The scores of D, or of a part of it, by each edit of a trial. Scores that the trial already has are not computed
+    again."""
     known = tried.scores if len(given.sample) == len(given.train) else ()
     data = given.train if part == slice(None) else given.train[np.arange(len(given.train))[part]]
     here = tuple(scores[part] for scores in known)
@@ -140,7 +144,7 @@ def scores_of(member: Member, tried: Trial, given: Evidence, part: slice = slice
 
 
 def on_all(tried: Trial, scores: tuple[Tensor, ...], given: Evidence) -> Trial:
-    """The same trial, with its scores of all of D."""
+    """The trial, with scores of all of D in place of those of the sample."""
     if len(given.sample) == len(given.train):
         return tried
     labels, taught = given.labels, tried.learned is not None
@@ -159,14 +163,14 @@ def _excess(
 def edited(
     method: Method, given: Evidence, held: Factor | None, shown: np.ndarray, counter: Callable[[int], None]
 ) -> tuple[Posterior, Posterior]:
-    """What is remembered, and where it ends once these failures are inserted."""
+    """The posterior before the edit, and the one in which it ends once these failures are inserted."""
     train = given.train.data
     q = method.remember(train, held)
     return q, follow(method.editor(q, method.evidence(train, given.failures.data[shown])), None, progress=counter)
 
 
 def _probabilities(failures: Edited, judges: Edited) -> Trial:
-    """Of the labels, under the edited model; along a tangent, as far as it does most good."""
+    """Probabilities of the labels under the edited model; along a tangent, at the length with the best balance."""
     sizes = (1.0,)
     if isinstance(failures.after, Linearised):
         lengths = [(float(move.abs().double().sum()), move.numel()) for _, _, move in failures.moves()]
@@ -186,8 +190,8 @@ def _shares(data: Edited, sizes: tuple[float, ...]) -> list[np.ndarray]:
 
 
 def _probability(likelihood: Likelihood, outputs: Tensor, y: Tensor) -> np.ndarray:
-    """Of each target, relative to the most its likelihood can give: a share from 0 to 1. Of a sequence,
-    that of its typical token."""
+    """The probability of each target, relative to the most its likelihood can give: from 0 to 1. Of a sequence, that of
+    its typical token."""
     below = likelihood(outputs, y.to(outputs.dtype) if y.is_floating_point() else y)
     below = below - likelihood.ceiling(y).to(outputs)
     if not below.isfinite().all():

@@ -1,4 +1,4 @@
-"""How much each member counts, and how what they find becomes one score."""
+"""The weight of each member, and how their scores become one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ WEIGHTS = DEFAULT.identifying.weights
 
 
 def weights_of(trials: Mapping[str, Trial], settings: Weights = WEIGHTS) -> dict[str, float]:
-    """By what they found, as far as that is reliable; for the rest by what they make of what was unseen."""
+    """The weight of each member: by `found`, as far as that is reliable; for the rest, by how well it does on examples
+    it did not use."""
     reliable = reliability(trials.values(), settings)
     found = _by_found(trials, settings) if reliable else {}
     unseen = _by_unseen(trials, settings) if reliable < 1 else {}
@@ -23,26 +24,26 @@ def weights_of(trials: Mapping[str, Trial], settings: Weights = WEIGHTS) -> dict
 
 
 def reliability(trials: Iterable[Trial], settings: Weights = WEIGHTS) -> float:
-    """That of the most reliable member, from 0 to 1."""
+    """The reliability of the most reliable member, from 0 to 1."""
     return max((reliability_of(t, settings) for t in trials), default=0.0)
 
 
 def reliability_of(t: Trial, settings: Weights) -> float:
-    """How much it found beside the standard error of that: 0 up to half of what is asked for, 1 from there on."""
+    """From 0 to 1, by `found` in standard errors: 1 from `settings.errors` on, 0 up to half of that."""
     if not t.standard_error:
         return float(t.found > 0)
     return float(np.clip(2 * t.found / (settings.errors * t.standard_error) - 1, 0, 1))
 
 
 def _by_found(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
-    """One that may have found noise counts no more than the best of the more reliable ones."""
+    """No member counts for more than the one with the largest `found` times reliability: more may be noise."""
     most = max(trials.values(), key=lambda t: reliability_of(t, settings) * t.found).found
     return _relative({name: min(t.found, most) for name, t in trials.items()}, most / settings.errors, settings)
 
 
 def _by_unseen(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
-    """Edits by how well they do on what they were not shown. Of one that is no edit this cannot be said: it counts as
-    much as all of them together."""
+    """Edits by how well they do on examples they did not use. The learned loss is not an edit and has no such figure:
+    it counts as much as all edits together."""
     edits = {name: t for name, t in trials.items() if len(t.failures)}
     error = max(edits.values(), key=lambda t: t.balanced).balanced_error
     own = _relative({name: t.balanced for name, t in edits.items()}, max(settings.within, error), settings)
@@ -50,7 +51,7 @@ def _by_unseen(trials: Mapping[str, Trial], settings: Weights) -> dict[str, floa
 
 
 def _relative(worth: Mapping[str, float], within: float, settings: Weights) -> dict[str, float]:
-    """e⁻¹ for `within` less than the best; none where that is too little."""
+    """Weights that add up to 1: 1/e of the best for a member `within` below it, and 0 below `settings.least`."""
     highest = max(worth.values())
     raw = {name: float(np.exp((value - highest) / within)) for name, value in worth.items()}
     total = sum(w for w in raw.values() if w >= settings.least)
@@ -58,8 +59,8 @@ def _relative(worth: Mapping[str, float], within: float, settings: Weights) -> d
 
 
 def joined(parts: list[tuple[float, Tensor]]) -> Tensor:
-    """Scores, each in units of their mean harm, weighed and added. Harm counts where one finds it, whatever the others
-    say; where none does, the least harmless come first."""
+    """The weighted sum of scores, each in units of its mean positive score. Where any score of an example is positive,
+    only its positive scores count; otherwise its negative ones give the order."""
     harm, harmless = torch.zeros_like(parts[0][1]), torch.zeros_like(parts[0][1])
     for weight, scores in parts:
         unit = scores.clamp(min=0).mean()
@@ -70,11 +71,10 @@ def joined(parts: list[tuple[float, Tensor]]) -> Tensor:
 
 
 def confidence(counting: Sequence[tuple[float, Trial]], like: Tensor, settings: Weights = WEIGHTS) -> Tensor | float:
-    """How much the harm of each example counts: by how sure those that count are that labels with such a score are
-    wrong, as far as they have found any. One of which nobody is sure counts as one among all, so that an order is
-    left."""
+    """The factor on the score of each example: the weighted mean of its confidences, as far as the members are
+    reliable. The mean is never below 1 / len(D), so that an order is left."""
     reliable = reliability((t for _, t in counting), settings)
     if not reliable:
         return 1.0
-    sure = sum(weight * t.excess.confidence for weight, t in counting if t.excess)
-    return torch.as_tensor(reliable * np.maximum(sure, 1 / len(like)) + 1 - reliable).to(like)
+    mean = sum(weight * t.excess.confidence for weight, t in counting if t.excess)
+    return torch.as_tensor(reliable * np.maximum(mean, 1 / len(like)) + 1 - reliable).to(like)

@@ -1,4 +1,4 @@
-"""What a model says of a set: computed once, for all that is asked of it."""
+"""The predictions of a model on a set, computed once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from amends.evaluation.predictions import class_targets, right
 from amends.evidence.factor import Factor
 from amends.evidence.params import Params
 
-KEPT = 2**20  # numbers that the outputs for one set may be; more are computed again
+KEPT = 2**20  # numbers: larger outputs of a set are not kept but computed again
 
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """The model with weights θ on a set; θ may wait elsewhere than where the network computes."""
+    """The model with weights θ on a set; θ may be on another device than the network."""
 
     data: Factor
     theta: Params
 
     @property
     def here(self) -> Params:
-        """θ where the network computes; the weights of a large model are not kept there."""
+        """θ on the device of the network; the weights of a large model are kept on the CPU."""
         return {k: v.to(self.data.network.device) for k, v in self.theta.items()}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What the figures of a result are of, in words."""
+"""Which examples each figure of a result is about, in words."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ OVER = {
     "holdout": "failures that only judge",
     "remaining": "examples that were right and only judge",
     "overall": "of holdout and remaining, in the proportion given",
-    "evaluation": "held-out examples given, including those searched with and chosen by",
+    "evaluation": "held-out examples, including those used to search",
 }
-LEARNED = {"evaluation": "held-out examples given, including those searched with, chosen by and learned from"}
+LEARNED = {"evaluation": "held-out examples, including those it learned from"}
 
 
 def of(name: str, learned: bool) -> str:
-    """What the accuracy of that name is of; `learned` says whether the repair learned from the failures."""
+    """Which examples an accuracy is about; `learned` says whether the repair learned from the failures."""
     return LEARNED.get(name, OVER[name]) if learned else OVER[name]
 
 

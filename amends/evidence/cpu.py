@@ -33,9 +33,9 @@ from amends.evidence.network import Network
 
 LIGHT = 2**21  # multiplications and additions of one example, forward, up to which a model is small
 BLOCK = 2**25  # bytes from which a freed block goes back to the system at once, at the most that glibc allows
-KEPT = BLOCK  # bytes that a forward pass may make; twice as much is kept, and the way back needs some of it
-FEW = 4  # examples that show what one takes, and whether images may lie otherwise
-ALIKE = 1e-3  # how much outputs and gradients may differ then, relative to their size
+KEPT = BLOCK  # bytes that a forward pass may make; the process keeps twice as much, for the backward pass too
+FEW = 4  # examples on which the cost of one is measured, and on which the two layouts are compared
+ALIKE = 1e-3  # how much outputs and gradients may differ with channels side by side, relative to their size
 POOLS = ("max_pool2d", "avg_pool2d")
 
 
@@ -60,8 +60,8 @@ def as_before() -> Iterator[None]:
 
 
 def settle(network: Network, data: Examples, batch: int) -> int:
-    """Settles how the network is computed from here on, and says with how many examples at once: `batch`, or fewer.
-    Nothing changes on another device, or where the model cannot be watched."""
+    """Sets how the network is computed from here on, and returns how many examples to compute at once: `batch`, or
+    fewer. Nothing changes on another device, or where the cost of the model cannot be measured."""
     if network.device.type != "cpu" or (cost := watched(network, data)) is None:
         return batch
     if torch.get_num_threads() > 1 and 0 < cost.operations <= LIGHT:
@@ -93,8 +93,8 @@ def at_once(network: Network, cost: Cost) -> int:
 
 
 def _may_lie_otherwise(network: Network, data: Examples) -> bool:
-    """Whether outputs and gradients stay what they are. A model that views the outputs of a layer as another shape
-    fails where they lie otherwise."""
+    """Whether outputs and gradients stay the same with the channels of a pixel side by side. A model that calls `view`
+    on the outputs of a layer fails then."""
     x, _ = data.fetch(0, min(FEW, len(data)))
     usual = _outputs_and_gradient(network, x)
     network.room.channels_last = True
@@ -122,7 +122,7 @@ def _keep_freed_blocks() -> None:
 
 
 class _Watch(TorchDispatchMode):
-    """Inside, what is computed is noted, one operation after the other."""
+    """Inside, it adds up the bytes that operations make, and notes whether one of them pools."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ ROW = 1024  # bytes that are counted together
 
 
 class Damaged(ValueError):
-    """Bytes that are not what was packed."""
+    """Bytes that were not packed by this module."""
 
 
 def packed(data: bytes) -> bytes:
@@ -52,11 +52,11 @@ def unpacked(data: bytes, length: int) -> bytes:
         elif kind == COUNTED:
             found = _recounted(rest, length)
         else:
-            raise Damaged("no such form")
+            raise Damaged("an unknown form")
     except (zlib.error, lzma.LZMAError, EOFError) as e:
         raise Damaged(str(e)) from None
     if len(found) != length:
-        raise Damaged("of another length")
+        raise Damaged("the wrong length")
     return found
 
 
@@ -95,7 +95,7 @@ def _recounted(data: bytes, length: int) -> bytes:
             counts.append(count)
         counts.append(n - sum(counts))
         if counts[-1] < 0:
-            raise Damaged("of another length")
+            raise Damaged("the wrong length")
         ways = _ways(counts)
         most = _length(ways)
         number, at = int.from_bytes(data[at : at + most], "little"), at + most
@@ -105,7 +105,7 @@ def _recounted(data: bytes, length: int) -> bytes:
                 below += counts[which]
                 which += 1
                 if which == kinds:
-                    raise Damaged("a number that is none")
+                    raise Damaged("an invalid number")
             number -= ways * below // left
             ways = ways * counts[which] // left
             counts[which] -= 1
@@ -155,7 +155,7 @@ def from_gaps(count: int, digits: int, data: bytes) -> list[int]:
     start = int(ends[-1]) + 1 if count else 0
     last = found[start : start + count * digits]
     if len(ends) != count or len(last) != count * digits or not 0 <= digits < 63:
-        raise Damaged("positions that are none")
+        raise Damaged("invalid positions")
     above = np.diff(np.array([-1, *ends])) - 1
     gaps = (above << digits) + last.reshape(count, digits).astype(np.int64) @ (1 << np.arange(digits))
     return (np.cumsum(gaps + 1) - 1).tolist()
@@ -191,7 +191,7 @@ def along(start: np.ndarray, way: bytes, back: bool = False) -> np.ndarray:
     size = start.dtype.itemsize
     planes = list(_planes(way, len(start)))
     if len(planes) != size:
-        raise Damaged("of another dtype")
+        raise Damaged("the wrong dtype")
     short = np.ascontiguousarray(np.stack(planes, axis=1)).view(start.dtype).reshape(-1)
     far = (short >> np.array(1, start.dtype)) ^ (-(short & np.array(1, start.dtype)).astype(start.dtype))
     return (start - far if back else start + far).astype(start.dtype)

@@ -45,7 +45,7 @@ class Grid:
     def of(cls, about: Mapping[str, Any], parts: Mapping[str, bytes], count: int) -> Grid:
         times = about.get("times", 1)
         if times not in TIMES:
-            raise Damaged("a step that is none")
+            raise Damaged("an invalid step")
         return cls(np.frombuffer(unpacked(parts["grid"], count), np.int8), _exponent(about["exponent"]), times)
 
 
@@ -76,7 +76,7 @@ class LowRank:
         exponents, rows = tuple(map(_exponent, about["exponents"])), int(about["rows"])
         rank = len(exponents)
         if not rank or rows < 1 or count % rows or max(exponents) - min(exponents) > WIDEST:
-            raise Damaged("a low rank that is none")
+            raise Damaged("an invalid low rank")
         left, right = (
             np.frombuffer(unpacked(parts[name], rank * n), np.int8).reshape(rank, n)
             for name, n in (("left", rows), ("right", count // rows))
@@ -90,7 +90,7 @@ KINDS: dict[str, type[Grid] | type[LowRank]] = {"grid": Grid, "low rank": LowRan
 
 def _exponent(value: Any) -> int:
     if not isinstance(value, int) or not -1100 < value < 1100:
-        raise Damaged("an exponent that is none")
+        raise Damaged("an invalid exponent")
     return value
 
 

@@ -106,11 +106,11 @@ def rounds(run: View) -> Html:
 
 
 def members(run: View) -> Html:
-    """The members of the committee, and how much each counts."""
+    """The members of the committee, and the weight of each."""
     refused = any(r.get("refused") for r in run.members)
     rows = [(r["name"], share(r["found"]), number(r["unseen"]), share(r["weight"]), r.get("refused") or "")
             for r in run.members]  # fmt: skip
-    head = ("member", "share of train it tells from right labels", "on what it was not shown", "weight in the scores",
-            "refused because")  # fmt: skip
+    head = ("member", "found: share of train above right labels", "probability of labels it did not use", "weight",
+            "why it was left out")  # fmt: skip
     rows, head = [row[: 5 if refused else 4] for row in rows], head[: 5 if refused else 4]
     return table(head, rows, "What scored the training examples", words=(0, 4))

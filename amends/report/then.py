@@ -27,7 +27,7 @@ def next_steps(metrics: Mapping[str, Any], about: Mapping[str, Any], folder: str
 
 def _after_search(name: str) -> list[Next]:
     return [
-        Next("See how many to remove, beside both controls.", f"amends curve {name}"),
+        Next("See how many to remove, next to both controls.", f"amends curve {name}"),
         Next("Let the curve decide, and judge the result.", f"amends treat {name}"),
         Next(
             "Or decide yourself: write remove, keep or relabel into the column decision of causes.csv.",
@@ -42,7 +42,7 @@ def _after_repair(metrics: Mapping[str, Any], config: Any, folder: str, name: st
     gone = f"dataset/removed.csv lists what was forgotten{moved}; dataset/kept.csv lists the rest."
     export = f"amends export {name} --to csv" if config else ""
     file = shlex.quote(f"{PurePath(folder).name}.safetensors")
-    ship = [Next("Or ship it as a small file beside the model, that is taken off again to the bit.",
+    ship = [Next("Or ship it as a small file next to the model, which can be taken off again to the bit.",
                  f"amends patch {name} -o {file}")]  # fmt: skip
     return [
         _load(config, folder),

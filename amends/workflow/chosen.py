@@ -32,7 +32,7 @@ def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
     elif not harmful:
         return f"none of the {n:,} training examples conflicts with the failures, so nothing was tried"
     elif not gone:
-        return f"nothing, of {_numbers(tried)}: see the verdict" if tried else "nothing: see the verdict"
+        return f"nothing; {_numbers(tried)} made no repair, see the verdict" if tried else "nothing; see the verdict"
     else:
         return (
             f"the {many(gone, 'highest score')} of {n:,}: of {_numbers(tried)}, none was clearly better on the "

@@ -56,7 +56,7 @@ class Repair:
     given: dict[str, Factor]
     split: Split  # which failures were searched with, and which judged
     new_labels: Mapping[int, Any] = field(default_factory=dict)  # of the causes that came back, by position in train
-    floor: float | None = None  # as it was asked for, and so is what the sets to keep must end with
+    floor: float | None = None  # as the user gave it, like the least accuracies of the sets to keep
     kept: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
@@ -102,7 +102,7 @@ class Repair:
         As small as it can be while the verdict stands: its size is chosen by what guarded the repair, then it is
         judged again. With `exact` it leads to the weights of `model` to the bit. It may be
         put on weights without the patches `beside` it, or with them, if it holds there: that is judged as well.
-        `progress` tells how far it is: None means on a terminal only.
+        `progress` shows how far it is; None means on a terminal only.
         """
         from amends.workflow.patched import patch_of_repair
 
@@ -170,12 +170,12 @@ def repair(
     a count, a share of train, positions in train or a mask over it, a table of causes with decisions
     (`remove`, `keep`, `relabel` with a `new_label`), or None to let a curve over the query decide.
     `learn` also learns from the query and the right examples that guard (True), only forgets (False),
-    or learns where what judges says that this adds something to forgetting (None). Failures are grouped by
+    or learns if the examples that judge show a gain over forgetting (None). Failures are grouped by
     (true, predicted), in "clusters" of the model's features, or as `group_by` names each;
     `group_by=Groups(only="1→7")` repairs one of the groups alone, or several one after the other.
 
-    What is chosen, and the verdict, are about fixed − `broken_costs` · broken, failures and right examples in the
-    proportion given: with 1 that is overall accuracy. `floor` is how far accuracy on `remaining` may fall at most.
+    Choices and the verdict go by fixed − `broken_costs` · broken, with failures and right examples in the proportion
+    given: with 1 that is overall accuracy. `floor` is how far accuracy on `remaining` may fall at most.
     `keep` are further labelled sets, in a dict or a sequence, whose accuracy must hold: within a point of what it
     was (or `floor`), or at least .95 with `Keep(data, .95)`. `budget` is "quick", "default", "thorough", or seconds:
     the largest of these that should end in time.
@@ -245,7 +245,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
 
 
 def _asked(plan: Plan, start: Params) -> dict[str, Any]:
-    """What the repair was asked to cost, and what that leaves out."""
+    """What a broken example costs, the budget, and what the budget leaves out."""
     less = plan.settings.left_out(large(start))
     return {"broken_costs": plan.broken_costs, "budget": plan.budget, "left_out": less}
 

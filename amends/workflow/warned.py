@@ -56,21 +56,20 @@ def _wrong_before(given: Mapping[str, Factor], metrics: Mapping[str, Any]) -> It
         return
     wrong = round((1 - row["before"]) * row["n"])
     if wrong:
-        were = many(wrong, "was", "were")
-        yield f"of the {many(row['n'], 'example')} of remaining that judge {were} wrong before; drop what was not right"
+        judging = f"{wrong:,} of the {many(row['n'], 'example')} of remaining that judge"
+        yield f"the model got {judging} wrong before the repair; give only examples that it gets right"
 
 
 def _not_failures(split: Split, given: Mapping[str, Factor]) -> Iterator[str]:
     known, n = len(split.already), len(split.group)
     if known:
-        are = many(known, "is", "are")
-        failures = many(n, "failure")
-        yield f"of the {failures} {are} right already, and neither searched with nor counted as fixed; drop them"
+        right_ones = f"{known:,} of the {many(n, 'failure')}"
+        yield f"the model already gets {right_ones} right: they do not search and do not count as fixed; drop them"
     others = int((~right(given["unnamed"], given["unnamed"].network.params)).sum()) if "unnamed" in given else 0
     if others:
         yield (
-            f"of the evaluation set {many(others, 'more is', 'more are')} wrong and not named as failures; "
-            "of the numbers only evaluation counts them"
+            f"the model gets {many(others, 'more example')} of the evaluation set wrong that no failure names; "
+            "only the row evaluation counts them"
         )
 
 
@@ -89,14 +88,17 @@ def _copied(split: Split) -> Iterator[str]:
     at = np.concatenate([split.query, split.holdout])
     copies = len(at) - len(np.unique(split.failures_first[at]))
     if copies:
-        are = many(copies, "is a copy of another", "are copies of others")
-        yield f"of the {len(at)} failures {are}, or nearly, and copies count once in tests and intervals; give others"
+        are = many(copies, "is a copy", "are copies")
+        yield (
+            f"of the {len(at)} failures, {are} or near copies of others, and copies count once in tests and intervals; "
+            "give other failures"
+        )
 
 
 def _no_holdout(metrics: Mapping[str, Any]) -> Iterator[str]:
     if judged_on(metrics) == "query":
         judge = many(metrics["query"]["n"], "failure that judges was", "failures that judge were")
-        yield f"the {judge} searched with, which is no proof of a repair; holdout; hold some out"
+        yield f"the {judge} searched with, so they do not prove a repair; holdout; hold some out"
 
 
 def _too_few(metrics: Mapping[str, Any]) -> Iterator[str]:
@@ -115,6 +117,6 @@ def suspect_labels(suspects: np.ndarray, split: Split, failed: Factor, where: st
     known = "" if names is None else f" ({names[suspects[0]]})"
     seem = many(len(suspects), "seems", "seem")
     return [
-        f"of the {many(len(split.query), 'failure')} searched with {seem} to have a wrong label, "
-        f"failures[{suspects[0]}]{known} for one; {where} lists them; correct or drop them, and look at the others too"
+        f"of the {many(len(split.query), 'failure')} searched with, {seem} to have a wrong label, "
+        f"such as failures[{suspects[0]}]{known}; {where} lists them; correct or drop them, and look at the others too"
     ]

@@ -15,7 +15,7 @@ from amends.evidence.network import Network
 from amends.likelihoods import Categorical
 from tests.conftest import factor
 
-NORM = "the first batch norm met inputs of another mean or spread"
+NORM = "the inputs of the first batch norm have another mean or spread"
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4,), (2, 6, 6)], ids=str)

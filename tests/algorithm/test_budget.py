@@ -35,7 +35,7 @@ def test_seconds_are_the_largest_budget_that_should_end_in_time(monkeypatch):
     monkeypatch.setattr(budget, "seconds", lambda given, default, each: costs[default.budget])
     assert [budget.within(s, given) for s in (1, 12.5, 100)] == ["quick", "default", "thorough"]
     with pytest.warns(
-        UserWarning, match="^0.5 seconds are not enough; budget; the smallest repair is made, about 1 sec"
+        UserWarning, match="^0.5 seconds are not enough; budget; the smallest repair is made, which takes about 1 sec"
     ):
         assert budget.within(0.5, given) == "quick"
     assert budget.within("thorough", given) == "thorough"
@@ -46,11 +46,11 @@ def test_seconds_are_the_largest_budget_that_should_end_in_time(monkeypatch):
 
 @pytest.mark.parametrize("budget", ["quick", "default", "thorough"])
 def test_what_a_budget_leaves_out_of_a_large_model(budget):
-    """It is fitted once whatever the budget, and one way to forget is one way for it too."""
+    """It is fitted once whatever the budget, and one rate of forgetting is one rate for it too."""
     made = Settings.of(budget, large=True)
     assert made.left_out(large=True) == {
         "quick": "the search has no grad_dot and no functional; fewer numbers to remove are tried; "
-        "one way to forget is tried"
+        "one rate of forgetting is tried"
     }.get(budget, "")
     assert bool(made.forgetting.rates) == bool(Settings.of(budget).forgetting.rates)
 
@@ -73,7 +73,7 @@ def test_a_repair_says_which_budget_it_was_made_with(planted, result):
     assert result.metrics["left_out"] == "", "of what the default does"
     assert quick.metrics["left_out"] == (
         "the search has no grad_dot and no functional; fewer numbers to remove are tried; "
-        "one way to forget is tried; what judges is fitted once"
+        "one rate of forgetting is tried; the repair and its controls are fitted once"
     )
     assert f"left out with budget quick: {quick.metrics['left_out']}" in repr(quick)
     assert {row["refits"] for row in quick.metrics["curve"]} == {1}

@@ -14,7 +14,7 @@ def test_labels_of_two_kinds_are_not_learned_together():
     net, (x, y), failures, remaining = lines()
     soft = x, nn.functional.one_hot(y, 3).float()
     assert not amends.repair(net, soft, failures, remaining, **QUICK).metrics["learned"]
-    with pytest.raises(BadInput, match="of two kinds; learn is True"):
+    with pytest.raises(BadInput, match="labels of different kinds; learn is True"):
         amends.repair(net, soft, failures, remaining, learn=True, **QUICK)
 
 

@@ -77,8 +77,8 @@ def test_without_a_holdout_the_query_is_judged():
             {"final": None, "safe": False, "limits": Limits(0.99)},
             "^something would be broken: .* falls below 0.990 on remaining$",
         ),
-        ({"final": None}, "^the examples found do not help: no number of them .* did better than removing none$"),
-        ({"final": None, "n": 19}, "^cannot tell: no number of them .* than removing none, but 19 failures that judge"),
+        ({"final": None}, "^the examples found do not help: none of the numbers .* did better than removing nothing$"),
+        ({"final": None, "n": 19}, "^cannot tell: none of the numbers .* than removing nothing, and only 19 failures judge"),
         (
             {"remaining": 0.98, "limits": Limits(None, 0.99)},
             "^something would be broken: accuracy on remaining would be 0.980, below 0.990$",
@@ -99,7 +99,7 @@ def test_without_a_holdout_the_query_is_judged():
         ),
         (
             {"against": [Pair(0.0)], "n": 1},
-            r"^cannot tell: removing nothing does as well, but 1 failure that judges is too few; give 40",
+            r"^cannot tell: removing nothing does as well, and only 1 failure judges; give 40",
         ),
         (
             {"against": [Pair(p=0.051)]},
@@ -107,13 +107,13 @@ def test_without_a_holdout_the_query_is_judged():
         ),
         (
             {"against": [Pair(p=0.2)], "n": 19},
-            "^cannot tell: .*, but 19 failures that judge are too few; give 40 or more$",
+            "^cannot tell: .*, and only 19 failures judge; give 40 or more$",
         ),
         (
             {"against": [Pair(p=0.06), Pair(p=0.2, by=RANDOM)]},
             r"removing as many at random may be chance \(p = 0.20",
         ),
-        ({"against": [Pair(p=0.2)], "witnesses": 3}, r"3 failures that judge are too few \(37 more are copies of them"),
+        ({"against": [Pair(p=0.2)], "witnesses": 3}, r"only 3 failures judge \(37 more are copies"),
         ({"against": [Pair(), Pair(0.0, by=CAUSES)]}, "it gains nothing"),
     ],
 )

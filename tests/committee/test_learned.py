@@ -87,7 +87,7 @@ def test_few_right_examples_teach_nothing(world):
     influence = amends.identify(net, train, failures, remaining=tuple(v[:10] for v in remaining))
     (learned,) = (h for h in influence.members if h.name == "learned loss")
     assert learned.weight == 0
-    assert "too few right examples show how high a right label scores" in learned.refused
+    assert "too few right examples to show how high a right label scores" in learned.refused
 
 
 def test_what_is_learned_finds_more_than_the_loss_itself(world):

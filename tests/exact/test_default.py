@@ -41,7 +41,7 @@ def same(w, budget, seed=0, within=1e-6, found_within=1e-4, **given):
     for m in found.members:
         if m.name not in expected.trials:
             assert (m.found, m.unseen, m.weight, m.wrong) == (None, None, 0, 0)
-            assert m.refused.startswith("too few right examples show")
+            assert m.refused.startswith("there are too few right examples to show")
             continue
         tried = expected.trials[m.name]
         assert m.found == (pytest.approx(tried.excess[1], rel=found_within, abs=1e-12) if expected.judged else None)

@@ -186,7 +186,7 @@ PRINTED_FACTORS = factored(tanh.slopes(W.theta, W.x, W.y)[:, None])
 
 
 def test_as_printed_asks_for_failures_to_stop_on():
-    with pytest.raises(amends.errors.BadInput, match="stops on a share of the failures; there are none"):
+    with pytest.raises(amends.errors.BadInput, match="holds out failures to know when to stop; there are none"):
         treated(methods.ewc_as_printed())
 
 

@@ -52,8 +52,8 @@ from tests.faults.kinds import (
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 GUESSING, ANEW, ORDER = "and guessing would be", "but a new last layer", "seem to be in another order"
-LARGE, SMALL, APART = "the outputs are large", "the outputs are small", "differ far in mean or spread"
-TAKES, NORM = "the model cannot take the inputs", "the first batch norm met inputs of another mean or spread"
+LARGE, SMALL, APART = "the outputs are large", "the outputs are small", "differ widely in mean or spread"
+TAKES, NORM = "the model cannot take the inputs", "the inputs of the first batch norm have another mean or spread"
 SWAPPED = "or the two are swapped"
 
 
@@ -131,7 +131,7 @@ TABLE = of(table, {
     "not standardised": (prepared(lambda x: x.float()), GUESSING),
     "standardised twice": (lambda w: prepared(lambda x: w.prepare(w.prepare(x)))(w), LARGE),
     "each row scaled, not each column": (prepared(by_row), GUESSING),
-    "a column in other units in the evaluation set": (then(column_times(100), alone=True), "mean or spread of columns"),
+    "a column in other units in the evaluation set": (then(column_times(100), alone=True), "differ widely in mean or spread"),
     "a column missing": (then(lambda x: x[:, 1:]), TAKES),
     "a missing value": (then(lambda x: torch.where(drawn(x.numel()).reshape(x.shape) == 7, torch.nan, x)), "NaN"),
     "weights of no training": (model(anew(0, 2)), ANEW),

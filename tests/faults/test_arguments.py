@@ -88,7 +88,7 @@ def test_what_is_said(call, odd, said):
 def test_what_was_found_is_not_what_to_remove():
     given = usual()
     found = CALLS["identify"](**given["identify"] | {"method": amends.methods.grad_dot()})
-    with pytest.raises(BadInput, match="causes is what identify found; causes; pass the positions of the highest"):
+    with pytest.raises(BadInput, match="causes is the whole result of identify; causes; pass the highest"):
         CALLS["treat"](**given["treat"] | {"causes": found})
 
 

@@ -264,5 +264,5 @@ def test_a_step_may_be_three_powers_of_two():
     assert move.steps.tolist() == [1, -2, 0]
     again = Grid.of(move.about, move.parts, 3)
     assert again.delta().tolist() == led(move, before).tolist() == [0.75, -1.5, 0.0]
-    with pytest.raises(Damaged, match="a step that is none"):
+    with pytest.raises(Damaged, match="an invalid step"):
         Grid.of({**move.about, "times": 2}, move.parts, 3)

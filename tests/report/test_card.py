@@ -22,8 +22,8 @@ def test_it_says_what_failed_what_was_removed_and_what_came_of_it(result):
         row = m[name]
         assert f"| {name}: {of(name, m['learned'])} | {row['before']:.3f} | {row['after']:.3f} | {row['n']} |" in lines
     for learned, said in (
-        (True, "searched with, chosen by and learned from |"),
-        (False, "searched with and chosen by |"),
+        (True, "including those it learned from |"),
+        (False, "including those used to search |"),
     ):
         assert any(said in line for line in made(m, learned=learned))
     assert f"Fixed: {m['fixed']}. Newly broken: {m['newly_broken']}." in lines

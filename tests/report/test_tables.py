@@ -47,5 +47,5 @@ def test_groups_repaired_in_turn_have_a_table(copy):
 def test_the_table_of_members_says_what_its_numbers_are():
     rows = [{"name": "ewc", "found": 0.25, "unseen": 0.5, "weight": 1.0, "refused": ""}]
     made = members(View("", {}, {}, [], [], 0, {}, rows))
-    assert "share of train it tells from right labels" in made
+    assert "share of train above right labels" in made
     assert "25.0%" in made

@@ -236,17 +236,17 @@ def test_what_forgetting_does_alone_is_told_where_failures_were_learned(planted,
     assert made.metrics["learned"]
     row = next(r for r in made.metrics["curve"] if r["by"] == "causes" and r["removed"] == made.metrics["removed"])
     assert f"forgetting alone, nothing learned from the failures: holdout {row['holdout']:.3f}" in repr(made)
-    assert "searched with, chosen by and learned from" in repr(made)
+    assert "including those it learned from" in repr(made)
     only = amends.repair(*planted[:4], **cheaply(result, learn=False))
     assert "forgetting alone" not in repr(only)
-    assert "searched with and chosen by" in repr(only)
+    assert "including those used to search" in repr(only)
     assert "learned from" not in repr(only)
 
 
 def test_without_a_holdout_it_is_said_that_this_is_no_proof(planted, result):
     made = amends.repair(*planted[:4], **cheaply(result, learn=False, holdout=0))
     n = made.metrics["query"]["n"]
-    said = f"the {n} failures that judge were searched with, which is no proof of a repair; holdout; hold some out"
+    said = f"the {n} failures that judge were searched with, so they do not prove a repair; holdout; hold some out"
     assert said in made.metrics["warnings"]
     assert not [w for w in result.metrics["warnings"] if "no proof" in w]
 
