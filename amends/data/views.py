@@ -148,9 +148,10 @@ def _inputs(view: Any, positions: np.ndarray, like: Inputs) -> Inputs:
 
 def _items(view: Any, positions: list[int]) -> list[Any]:
     """Of a Dataset; at once where it reads several together, as PyTorch's own loader asks for them."""
-    if not hasattr(view, "__getitems__"):
+    together = getattr(view, "__getitems__", None)
+    if together is None:
         return [view[i] for i in positions]
-    items = list(view.__getitems__(positions))
+    items = list(together(positions))
     if len(items) != len(positions):
         raise BadInput(
             f"the training view gives {len(items)} items for {len(positions)} positions; __getitems__; return one each"

@@ -62,20 +62,26 @@ def as_before() -> Iterator[None]:
 def settle(network: Network, data: Examples, batch: int) -> int:
     """Sets how the network is computed from here on, and returns how many examples to compute at once: `batch`, or
     fewer. Nothing changes on another device, or where the cost of the model cannot be measured."""
-    if network.device.type != "cpu" or (cost := watched(network, data)) is None:
+    few = min(FEW, batch, len(data))
+    if network.device.type != "cpu" or (cost := watched(network, data, few)) is None:
         return batch
-    if torch.get_num_threads() > 1 and 0 < cost.operations <= LIGHT:
-        torch.set_num_threads(1)
-    network.room.channels_last = cost.pools and network.dtype is torch.float32 and _may_lie_otherwise(network, data)
+    network.room.threads = 1 if 0 < cost.operations <= LIGHT else None
+    set_threads(network)
+    network.room.channels_last = cost.pools and network.dtype is torch.float32 and _same_either_way(network, data, few)
     _keep_freed_blocks()
     return min(batch, at_once(network, cost))
 
 
-def watched(network: Network, data: Examples) -> Cost | None:
-    """None where the model cannot be watched, or there is no example."""
-    if not len(data):
+def set_threads(network: Network) -> None:
+    """As many threads as were settled on for this network; it may be called long after."""
+    if network.room.threads is not None and torch.get_num_threads() > network.room.threads:
+        torch.set_num_threads(network.room.threads)
+
+
+def watched(network: Network, data: Examples, few: int) -> Cost | None:
+    """The cost of one of the first `few` examples; None where it cannot be measured, or there is no example."""
+    if not few:
         return None
-    few = min(FEW, len(data))
     x, _ = data.fetch(0, few)
     try:
         with torch.no_grad(), FlopCounterMode(display=False) as counter, _Watch() as watch:
@@ -92,13 +98,13 @@ def at_once(network: Network, cost: Cost) -> int:
     return 2 ** max(0, floor(log2(max(KEPT, 2 * weights) / max(1.0, cost.made))))
 
 
-def _may_lie_otherwise(network: Network, data: Examples) -> bool:
+def _same_either_way(network: Network, data: Examples, few: int) -> bool:
     """Whether outputs and gradients stay the same with the channels of a pixel side by side. A model that calls `view`
-    on the outputs of a layer fails then."""
-    x, _ = data.fetch(0, min(FEW, len(data)))
-    usual = _outputs_and_gradient(network, x)
-    network.room.channels_last = True
+    on the outputs of a layer fails then, and a model without a gradient stays as it is."""
+    x, _ = data.fetch(0, few)
     try:
+        usual = _outputs_and_gradient(network, x)
+        network.room.channels_last = True
         other = _outputs_and_gradient(network, x)
     except Exception:
         return False

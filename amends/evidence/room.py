@@ -1,5 +1,5 @@
-"""How many examples are computed at once, which becomes less as allocations are refused, and how images lie in
-memory."""
+"""How a network is computed: how many examples at once, which becomes less as allocations are refused, with how many
+threads, and how images lie in memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def refused(e: BaseException) -> bool:
 
 @dataclass(eq=False)
 class Room:
-    """The largest batch that is tried, and whether the channels of a pixel lie side by side; shared by all that is
-    computed with one network."""
+    """Shared by all that is computed with one network: the largest batch that is tried, how many threads a small model
+    gets (None: as many as there are), and whether the channels of a pixel lie side by side."""
 
     most: int | None = None
+    threads: int | None = None
     channels_last: bool = False
 
     def fits(self, batch: int) -> int:

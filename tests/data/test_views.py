@@ -152,6 +152,14 @@ def test_several_items_are_read_at_once_where_the_set_can():
     assert together.asked == 2 * ([16] * 3 + [10]), "one batch after the other, in each of two passes"
 
 
+class OneByOne(Shaken):
+    __getitems__ = None  # as torch's loader has it, a set that cannot read several at once
+
+
+def test_a_set_may_say_that_it_reads_one_item_at_a_time():
+    assert torch.equal(tuned(views((X, Y), OneByOne(DRAWS["torch"]))), tuned(views((X, Y), Shaken(DRAWS["torch"]))))
+
+
 class Fewer(Shaken):
     def __getitems__(self, positions):
         return []

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import amends
+from amends.curvature import backprop
 from amends.data.examples import examples
 from amends.editors import LBFGS
 from amends.evidence import cpu
@@ -69,7 +70,7 @@ def test_threads_follow_from_the_size_of_the_model(three, width, expected):
 
 def test_a_cost_is_that_of_one_example():
     for n in (1, 10):
-        cost = cpu.watched(*network(nn.Linear(4, 3), n))
+        cost = cpu.watched(*network(nn.Linear(4, 3), n), 1)
         assert cost == cpu.Cost(operations=2 * 4 * 3, made=3 * 4, pools=False)
 
 
@@ -88,7 +89,7 @@ def test_a_model_that_cannot_be_watched_is_computed_as_before(three, monkeypatch
 
 def test_a_part_of_a_batch_makes_no_more_than_is_kept(monkeypatch):
     layer, data = network(nn.Sequential(nn.Linear(4, 100), nn.ReLU(), nn.Linear(100, 2, bias=False)))
-    cost = cpu.watched(layer, data)
+    cost = cpu.watched(layer, data, 2)
     assert cost.made == 4 * (100 + 100 + 2)
     monkeypatch.setattr(cpu, "KEPT", 40 * cost.made)
     assert cpu.at_once(layer, cost) == 32
@@ -97,7 +98,7 @@ def test_a_part_of_a_batch_makes_no_more_than_is_kept(monkeypatch):
 def test_a_part_of_a_batch_makes_as_much_as_the_weights_take(monkeypatch):
     """Or nothing but gradients would be computed."""
     layer, data = network(nn.Linear(400, 100, bias=False), shape=(400,))
-    cost = cpu.watched(layer, data)
+    cost = cpu.watched(layer, data, 2)
     monkeypatch.setattr(cpu, "KEPT", cost.made)
     assert cost.made == 4 * 100
     assert 400 < cpu.at_once(layer, cost) == 512
@@ -163,8 +164,48 @@ def test_scores_do_not_depend_on_how_images_lie(monkeypatch, method):
         monkeypatch.setattr(cpu, "POOLS", pools)
         SEEN.clear()
         found.append(amends.identify(Noting(model), *sets, method=way).scores)
-        assert SEEN[-1][2] == bool(pools)
+        assert any(channels_last for *_, channels_last in SEEN) == bool(pools)
     assert np.corrcoef(*found)[0, 1] > 0.999  # float32, summed in another order
+
+
+class Scaled(nn.Module):
+    """A layer without a rule of its own: its gradients come from vmap."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4, 1, 1))
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def test_examples_are_still_computed_together_where_images_lie_otherwise(monkeypatch):
+    """Once vmap failed there, and examples were gone through one by one."""
+    monkeypatch.setattr(backprop, "_one_by_one", lambda *_: pytest.fail("one by one"))
+    model = small_cnn(nn.Sequential(Scaled(), nn.MaxPool2d(2)))
+    sets = sets_of(Noting(model), torch.randn(120, 3, 8, 8))
+    SEEN.clear()
+    found = amends.identify(Noting(model), *sets, method=amends.methods.relatif()).scores
+    assert any(channels_last for *_, channels_last in SEEN)
+    monkeypatch.setattr(cpu, "POOLS", ())
+    np.testing.assert_allclose(
+        found, amends.identify(Noting(model), *sets, method=amends.methods.relatif()).scores, rtol=1e-3, atol=1e-4
+    )  # float32, summed in another order
+
+
+class ChangedInPlace(nn.Module):
+    """Runs forward; its gradient cannot be computed."""
+
+    def forward(self, x):
+        return x.sigmoid().mul_(2)
+
+
+def test_a_model_without_a_gradient_is_computed_as_it_came():
+    model = small_cnn(nn.Sequential(ChangedInPlace(), nn.MaxPool2d(2)))
+    train, failures, right = sets_of(model, torch.randn(40, 3, 8, 8))
+    assert amends.failing(model, failures).all()
+    scores = amends.identify(model, train, failures, right, method=amends.methods.loss()).scores
+    assert np.isfinite(scores).all()
 
 
 OTHERS = {
