@@ -87,6 +87,6 @@ class OutOfMemory(AmendsError, MemoryError):
 def at_least(where: str, **given: tuple[Any, float]) -> None:
     """BadInput unless each value is a finite number of at least its bound, and whole where the bound is an int."""
     for name, (value, low) in given.items():
-        kind, said = (numbers.Integral, "whole number") if isinstance(low, int) else (numbers.Real, "number")
+        kind, name_of_kind = (numbers.Integral, "whole number") if isinstance(low, int) else (numbers.Real, "number")
         if isinstance(value, bool) or not isinstance(value, kind) or not low <= float(value) < float("inf"):
-            raise BadInput(f"{name} is {value!r}; {where}; give a {said} of {low:g} or more")
+            raise BadInput(f"{name} is {value!r}; {where}; give a {name_of_kind} of {low:g} or more")

@@ -61,7 +61,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Teaching(Training):
-    """How the trusted labels are learned together with D, to see which labels of D the model then still finds unlikely."""
+    """How the trusted labels are learned with D, to see which labels of D the model then still finds unlikely."""
 
     rate: float = 4e-3
     rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where a rate does harm, as long as lower ones help
@@ -198,13 +198,13 @@ class Settings:
         members = [name for name in usual.identifying.edits.members if name not in here.identifying.edits.members]
         fewer = len(here.curve.around) < len(usual.curve.around)
         ways, once = usual.forgetting.rates and not here.forgetting.rates, here.curve.refits < usual.curve.refits
-        said = [
+        parts = [
             f"the search has no {' and no '.join(members)}" if members else "",
             "fewer numbers to remove are tried" if fewer else "",
             "one rate of forgetting is tried" if ways else "",
             "the repair and its controls are fitted once" if once else "",
         ]
-        return "; ".join(part for part in said if part)
+        return "; ".join(part for part in parts if part)
 
 
 DEFAULT = Settings()

@@ -47,13 +47,13 @@ def right_share(data: Factor, outputs: np.ndarray | None = None) -> float:
     `outputs` are not computed again where they are given."""
     network = data.network
 
-    def told(out: Tensor, y: Tensor) -> Tensor:
+    def right_and_finite(out: Tensor, y: Tensor) -> Tensor:
         return torch.stack([network.likelihood.right(out, y).bool(), out.isfinite().flatten(1).all(1)], 1)
 
     if outputs is None:
-        found = data.map(lambda x, y: told(network.outputs(network.params, x), y))
+        found = data.map(lambda x, y: right_and_finite(network.outputs(network.params, x), y))
     else:
-        found = told(torch.as_tensor(outputs), data.examples.y.cpu())
+        found = right_and_finite(torch.as_tensor(outputs), data.examples.y.cpu())
     right, finite = found.cpu().numpy().astype(bool).T
     if not finite.all():
         at = int(data.examples.rows[int(np.flatnonzero(~finite)[0])])
@@ -73,40 +73,40 @@ def of_train(train: Factor, outputs: np.ndarray | None) -> Iterator[str]:
     """The first alarm about train, if there is one: several would have one cause."""
     if outputs is None or len(train) < LEAST:
         return
-    y, said = given(train), outputs.argmax(1)
-    found = list(_order(train, y, said, "train"))
+    y, predicted = given(train), outputs.argmax(1)
+    found = list(_order(train, y, predicted, "train"))
     yield from found
     if found:
         return
     anew = fitted_anew(features(train, train.network.params).cpu().numpy(), y, halves(y, 0))
-    if knows_more(y, said, anew):
+    if knows_more(y, predicted, anew):
         norm = "what its batch norm remembers, " if _remembering(train) else ""
         yield (
-            f"the model is right on {(said == y).mean():.1%} of train, but a new last layer on the same features would "
-            f"be right on {(anew == y).mean():.1%}: the model does not seem to be trained on this data; model; "
+            f"the model is right on {(predicted == y).mean():.1%} of train, but a new last layer on the same features "
+            f"would be right on {(anew == y).mean():.1%}: the model does not seem to be trained on this data; model; "
             f"check its weights, {norm}how inputs are prepared (mean, std, size) and the order of classes"
         )
     elif unknown(y, outputs, LEARNED):
-        yield _guessing(y, said, "train")
+        yield _guessing(y, predicted, "train")
 
 
 def of_evaluation(held: Mapping[str, Factor], many: Mapping[str, int]) -> Iterator[str]:
     """The same for the evaluation set, with failures and right examples in the proportion they have."""
     share = min(len(data) / many[name] for name, data in held.items())
     parts = [data[some(np.arange(len(data)), max(1, round(share * many[name])), 0)] for name, data in held.items()]
-    told = [found for data in parts if (found := logits(data)) is not None]
-    if len(told) < len(parts) or sum(map(len, told)) < LEAST:
+    outputs = [found for data in parts if (found := logits(data)) is not None]
+    if len(outputs) < len(parts) or sum(map(len, outputs)) < LEAST:
         return
-    y, outputs = np.concatenate([given(data) for data in parts]), np.concatenate(told)
-    said = outputs.argmax(1)
-    found = list(_order(parts[0], y, said, "evaluation"))
+    y, every = np.concatenate([given(data) for data in parts]), np.concatenate(outputs)
+    predicted = every.argmax(1)
+    found = list(_order(parts[0], y, predicted, "evaluation"))
     yield from found
-    if not found and (near_chance(y, said) or unknown(y, outputs, KNOWS)):
-        yield _guessing(y, said, "evaluation")
+    if not found and (near_chance(y, predicted) or unknown(y, every, KNOWS)):
+        yield _guessing(y, predicted, "evaluation")
 
 
-def _order(data: Factor, y: np.ndarray, said: np.ndarray, name: str) -> Iterator[str]:
-    order = better_order(y, said, halves(y, 0))
+def _order(data: Factor, y: np.ndarray, predicted: np.ndarray, name: str) -> Iterator[str]:
+    order = better_order(y, predicted, halves(y, 0))
     if order is None:
         return
     names = data.examples.classes
@@ -118,16 +118,16 @@ def _order(data: Factor, y: np.ndarray, said: np.ndarray, name: str) -> Iterator
     more = f" and {len(moved) - NAMED} more" if len(moved) > NAMED else ""
     yield (
         f"{what} in another order than the outputs of the model: it is right on "
-        f"{(said == y).mean():.1%} of {name}, and would be right on {(order[said] == y).mean():.1%} with "
+        f"{(predicted == y).mean():.1%} of {name}, and would be right on {(order[predicted] == y).mean():.1%} with "
         f"{', '.join(moved[:NAMED])}{more}; classes; list them in the order of the outputs"
     )
 
 
-def _guessing(y: np.ndarray, said: np.ndarray, name: str) -> str:
-    blind = beyond_guessing(y, said)[2]
+def _guessing(y: np.ndarray, predicted: np.ndarray, name: str) -> str:
+    blind = beyond_guessing(y, predicted)[2]
     return (
-        f"the model knows next to nothing about {name}: it is right on {(said == y).mean():.1%}, and guessing would be "
-        f"right on {blind:.1%}; {name}; "
+        f"the model knows next to nothing about {name}: it is right on {(predicted == y).mean():.1%}, and guessing "
+        f"would be right on {blind:.1%}; {name}; "
         "check that weights, inputs and labels belong together"
     )
 
@@ -198,11 +198,11 @@ def differently_prepared(train: Factor, held: Mapping[str, Factor]) -> Iterator[
         )
     elif len(shape) == 1 and bool((apart > COLUMN).any()):
         names, far = train.examples.features, torch.nonzero(apart > COLUMN).flatten().tolist()
-        told = ", ".join(str(names[i]) if i < len(names) else str(i) for i in far[:NAMED])
+        columns = ", ".join(str(names[i]) if i < len(names) else str(i) for i in far[:NAMED])
         more = f" and {len(far) - NAMED} more" if len(far) > NAMED else ""
         yield (
-            f"columns of train and of the held-out sets differ widely in mean or spread: {told}{more}; are they in the "
-            "same units?"
+            f"columns of train and of the held-out sets differ widely in mean or spread: {columns}{more}; are they in "
+            "the same units?"
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from amends.distributed.group import told
+from amends.distributed.group import broadcast
 from amends.editors import Adam, Mode
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
@@ -199,4 +199,4 @@ def within(budget: Any, given: dict[str, Factor]) -> str:
             f"{float(budget):g} seconds are not enough; budget; the smallest repair is made, which takes about {least}",
             stacklevel=2,
         )
-    return told(in_time[-1] if in_time else BUDGETS[0])  # each process has measured its own seconds
+    return broadcast(in_time[-1] if in_time else BUDGETS[0])  # each process has measured its own seconds

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from amends.algorithm.budget import announce_search
 from amends.algorithm.selection import fraction, positive, top
 from amends.committee.decide import MemberWeight, committee, decide
-from amends.committee.known import Known
+from amends.committee.evaluated import Evaluated
 from amends.committee.rows import Rows
 from amends.data.splits import split
 from amends.editors import HeldOut, follow
@@ -184,8 +184,8 @@ def identify(
         for known in (failed, right):
             together(train, known)
     with Progress.shown(progress) as shown:
-        for said in train.network.told:
-            shown.note(said)
+        for note in train.network.notes:
+            shown.note(note)
         announce_search(method, train, len(failed), 0 if right is None else len(right), shown)
         return identified(train, failed, right, method, whole(seed), shown)
 
@@ -201,7 +201,7 @@ def identified(
         method = scores_from_elsewhere(method)
     with torch.autocast(train.network.device.type, enabled=False):
         if method is None or isinstance(method, Default):
-            known, shown = Known.of(train), Known.of(failures)
+            known, shown = Evaluated.of(train), Evaluated.of(failures)
             finite(shown.log_p, "the log-likelihood", "failures")
             before = finite(known.log_p, "the log-likelihood", "train")
             scored = by_default(method or Default(), known, shown, remaining, seed, progress)
@@ -230,7 +230,7 @@ class Scored(NamedTuple):
 
 
 def by_default(
-    default: Default, train: Known, failures: Known, remaining: Factor | None, seed: int, progress: Progress,
+    default: Default, train: Evaluated, failures: Evaluated, remaining: Factor | None, seed: int, progress: Progress,
     known: Rows | None = None,
 ) -> Scored:  # fmt: skip
     members, settings = committee(default, train.data, remaining)

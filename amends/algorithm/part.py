@@ -11,7 +11,7 @@ import torch
 
 from amends.algorithm.identify import Identified, Influence, by_default, by_edit, finite
 from amends.committee.decide import committee, decide_part
-from amends.committee.known import Known
+from amends.committee.evaluated import Evaluated
 from amends.committee.rows import Rows
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
@@ -32,7 +32,7 @@ def identified_part(
     """
     with torch.autocast(train.network.device.type, enabled=False):
         if isinstance(method, Default):
-            known, shown = Known.of(train), Known.of(failures)
+            known, shown = Evaluated.of(train), Evaluated.of(failures)
             finite(shown.log_p, "the log-likelihood", "failures")
             before = finite(known[np.arange(len(train))[part]].log_p, "the log-likelihood", "train")
             members, settings = committee(method, train, remaining)
@@ -59,7 +59,7 @@ def identified_together(
     rows = Rows.joined(parts, train.network.device)
     before = np.concatenate([part[BEFORE] for part in parts])
     with torch.autocast(train.network.device.type, enabled=False):
-        known = Known.of(train), Known.of(failures)
+        known = Evaluated.of(train), Evaluated.of(failures)
         made = by_default(default, *known, remaining, seed, progress, rows)
     scores, raw = (finite(values, "the score", "train") for values in (made.scores, made.raw))
     found = Influence(scores, raw, before, train, failures, made.start, made.edited, made.members, made.unseen)

@@ -217,5 +217,5 @@ def suspects_of(influence: Influence, guard: Factor | None) -> np.ndarray:
     if guard is None or influence.unseen is None:
         return np.zeros(0, dtype=int)
     doubted = np.flatnonzero(influence.unseen < JUDGING.doubted)
-    given, said = votes(influence.failures[doubted], guard, influence.train.network.params)
-    return doubted[(given == 0) & (said >= JUDGING.near)]
+    given, predicted = votes(influence.failures[doubted], guard, influence.train.network.params)
+    return doubted[(given == 0) & (predicted >= JUDGING.near)]

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from amends.evaluation.predicted import Predicted
 from amends.evaluation.predictions import class_targets, given, labels, right
-from amends.evaluation.said import Said
 from amends.evaluation.statistics import (
     BeforeAfter,
     by_label,
@@ -68,18 +68,18 @@ class Sets:
     @cached_property
     def before(self) -> dict[str, np.ndarray]:
         """What is right in each set with the weights the network came with, example by example."""
-        return {name: said.right for name, said in self.start.items()}
+        return {name: one.right for name, one in self.start.items()}
 
     @cached_property
-    def start(self) -> dict[str, Said]:
+    def start(self) -> dict[str, Predicted]:
         """The predictions of the given model on each set."""
-        return self.said(self.query.network.params)
+        return self.predicted(self.query.network.params)
 
-    def said(self, theta: Params) -> dict[str, Said]:
+    def predicted(self, theta: Params) -> dict[str, Predicted]:
         """The predictions of the model with weights θ on each set."""
         sets = {"query": self.query, "holdout": self.holdout, "other_groups": self.other_groups}
         sets |= {} if self.remaining is None else {"remaining": self.remaining}
-        return {name: Said(data, theta) for name, data in sets.items()}
+        return {name: Predicted(data, theta) for name, data in sets.items()}
 
     def outcome(self, theta: Params) -> Outcome:
         return Outcome(self, theta)
@@ -130,11 +130,11 @@ class Outcome:
         return self.theta is self.sets.query.network.params
 
     @cached_property
-    def _said(self) -> dict[str, Said]:
-        return self.sets.start if self._unchanged else self.sets.said(self.theta)
+    def _predicted(self) -> dict[str, Predicted]:
+        return self.sets.start if self._unchanged else self.sets.predicted(self.theta)
 
     def _of(self, name: str) -> BeforeAfter:
-        return BeforeAfter(self.sets.before[name], self._said[name].right, self.sets.first.get(name))
+        return BeforeAfter(self.sets.before[name], self._predicted[name].right, self.sets.first.get(name))
 
     @property
     def judging(self) -> BeforeAfter:
@@ -188,29 +188,29 @@ class Outcome:
     @cached_property
     def _with_classes(self) -> list[str]:
         """What was judged, holdout and remaining, where its targets are classes; else nothing."""
-        said = {name: self._said[name].data for name in ("holdout", "other_groups", "remaining") if name in self._said}
-        judged = {name: data for name, data in said.items() if len(data)}
+        sets = {n: self._predicted[n].data for n in ("holdout", "other_groups", "remaining") if n in self._predicted}
+        judged = {name: data for name, data in sets.items() if len(data)}
         return list(judged) if all(map(class_targets, judged.values())) else []
 
     def classes(self) -> dict[str, dict[str, Any]]:
         """Every class of what was judged, holdout and remaining together; nothing where there are none."""
         if not self._with_classes:
             return {}
-        names = np.concatenate([labels(self._said[name].data) for name in self._with_classes])
+        names = np.concatenate([labels(self._predicted[name].data) for name in self._with_classes])
         return by_label(names, reduce(BeforeAfter.then, (getattr(self, name) for name in self._with_classes)))
 
     def confusion(self) -> dict[str, Any]:
         """Of what was judged, rows true and columns predicted; nothing where there are no classes or too many."""
         if not self._with_classes:
             return {}
-        sides = [[said[name] for name in self._with_classes] for said in (self.sets.start, self._said)]
+        sides = [[side[name] for name in self._with_classes] for side in (self.sets.start, self._predicted)]
         first = sides[0][0].data
         count, names = first[:1].outputs(first.network.params).shape[-1], list(first.examples.classes)
         if not 0 < count <= MOST_CLASSES:
             return {}
-        true = np.concatenate([given(said.data) for said in sides[0]])
+        true = np.concatenate([given(one.data) for one in sides[0]])
         before, after = (
-            confusion(true, np.concatenate([said.classes for said in side]), count).tolist() for side in sides
+            confusion(true, np.concatenate([one.classes for one in side]), count).tolist() for side in sides
         )
         shown = names if len(names) == count else [str(k) for k in range(count)]
         return {"confusion": {"classes": shown, "before": before, "after": after}}
@@ -222,10 +222,10 @@ class Outcome:
         if s.remaining is None or not all(len(data) and class_targets(data) for data in (failed, s.remaining)):
             return None
         mixed = (s.failures / len(failed)) * failed + (s.right_ones / len(s.remaining)) * s.remaining
-        before, after = (calibration(mixed, self._outputs(mixed, said)) for said in (s.start, self._said))
+        before, after = (calibration(mixed, self._outputs(mixed, side)) for side in (s.start, self._predicted))
         return None if before is None else {"before": before, "after": after}
 
-    def _outputs(self, mixed: Factor, said: Mapping[str, Said]) -> Tensor:
+    def _outputs(self, mixed: Factor, side: Mapping[str, Predicted]) -> Tensor:
         """For all that was judged; anew where an example is in two of the sets, and in `mixed` once."""
-        known = torch.cat([said[name].outputs for name in self._with_classes])
-        return known if len(known) == len(mixed) else mixed.outputs(said["holdout"].here)
+        known = torch.cat([side[name].outputs for name in self._with_classes])
+        return known if len(known) == len(mixed) else mixed.outputs(side["holdout"].here)

@@ -43,7 +43,7 @@ class Setup:
     notes: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The accuracies in one line."""
         rows = (
             f"{row['right']:.1%} of {'the evaluation set' if name == 'evaluation' else name}"
@@ -78,7 +78,7 @@ def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, wh
     if whole and not alarms:
         alarms += of_evaluation(held, counts)
     notes = [
-        *train.network.told,
+        *train.network.notes,
         *([] if alarms else readings(train, outputs)),
         *differently_prepared(train, held),
         *_less_of_train(rows),

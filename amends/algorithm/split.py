@@ -12,8 +12,8 @@ import numpy as np
 from amends.algorithm.sets import Sets
 from amends.data.splits import split
 from amends.errors import BadInput, first_line, many
+from amends.evaluation.predicted import Predicted
 from amends.evaluation.predictions import class_targets, groups
-from amends.evaluation.said import Said
 from amends.evaluation.statistics import own_first
 from amends.evidence.factor import Factor
 from amends.nearness.copies import witnesses
@@ -104,15 +104,15 @@ def split_of(given: dict[str, Factor], wanted: Groups, holdout: float, seed: int
     """How failures and remaining are split, and the part of it that each round is about. Copies stay together, so
     that what judges is not a copy of what was searched with."""
     train, failed, rest = given["train"], given["failures"], given.get("remaining")
-    said = Said(failed, failed.network.params)
-    already = said.right
+    predicted = Predicted(failed, failed.network.params)
+    already = predicted.right
     if already.all():
         raise BadInput(
             f"the model gets all of the {many(len(failed), 'failure')} right; failures; "
             "pass examples it gets wrong (were failures and remaining swapped?)"
         )
     wrong = np.flatnonzero(~already)
-    group = _groups(said, wrong, wanted.by, seed)
+    group = _groups(predicted, wrong, wanted.by, seed)
     first = np.arange(len(failed))
     first[wrong] = wrong[witnesses(failed[wrong], train)]
     right_first = np.zeros(0, dtype=int) if rest is None else witnesses(rest, train)
@@ -150,11 +150,11 @@ def _check(part: Split, holdout: float) -> None:
         )
 
 
-def _groups(said: Said, wrong: np.ndarray, group_by: Any, seed: int) -> np.ndarray:
+def _groups(predicted: Predicted, wrong: np.ndarray, group_by: Any, seed: int) -> np.ndarray:
     """By (true, predicted), by clusters in the model's own features, or as the user says."""
-    failed = said.data
+    failed = predicted.data
     if group_by is None:
-        return groups(failed, said.classes if class_targets(failed) else None)
+        return groups(failed, predicted.classes if class_targets(failed) else None)
     if isinstance(group_by, str):
         if group_by != "clusters":
             raise BadInput(

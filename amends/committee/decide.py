@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from amends.committee.evaluated import Evaluated
 from amends.committee.excess import RightLabels
-from amends.committee.known import Known
 from amends.committee.mistakes import pair_factor
 from amends.committee.rows import Rows, mark
 from amends.committee.trying import Evidence, Trial, edited, learned, on_all, scores_of, trial
@@ -95,8 +95,8 @@ def committee(default: Default, train: Factor, remaining: Factor | None) -> tupl
 
 def decide(
     members: Mapping[str, Member],
-    train: Factor | Known,
-    failures: Factor | Known,
+    train: Factor | Evaluated,
+    failures: Factor | Evaluated,
     remaining: Factor | None,
     seed: int,
     progress: Progress,
@@ -132,8 +132,8 @@ def decide(
 
 
 def tried_on_halves(
-    members: Mapping[str, Member], train: Factor | Known, failures: Factor | Known, remaining: Factor | None, seed: int,
-    progress: Progress, settings: Identifying,
+    members: Mapping[str, Member], train: Factor | Evaluated, failures: Factor | Evaluated,
+    remaining: Factor | None, seed: int, progress: Progress, settings: Identifying,
 ) -> tuple[Evidence, Tried, list[str]]:  # fmt: skip
     """The evidence, the trials, and the names of the members with a weight."""
     given = evidence(train, failures, remaining, seed, settings)
@@ -145,8 +145,8 @@ def tried_on_halves(
 
 
 def decide_part(
-    members: Mapping[str, Member], train: Factor | Known, failures: Factor | Known, remaining: Factor | None, seed: int,
-    progress: Progress, settings: Identifying, part: slice,
+    members: Mapping[str, Member], train: Factor | Evaluated, failures: Factor | Evaluated,
+    remaining: Factor | None, seed: int, progress: Progress, settings: Identifying, part: slice,
 ) -> Rows:  # fmt: skip
     """What one machine computes for a part of D. Trials use all of D, scores are of the part alone. If the part begins
     and ends with a batch, its scores have the same bits as in a run on all of D."""
@@ -161,20 +161,20 @@ def decide_part(
 
 
 def evidence(
-    train: Factor | Known, failures: Factor | Known, remaining: Factor | None, seed: int, settings: Identifying
+    train: Factor | Evaluated, failures: Factor | Evaluated, remaining: Factor | None, seed: int, settings: Identifying
 ) -> Evidence:
     """What members are tried with. Without `remaining`, the examples of D that the model gets right take its place, and
     nothing holds an edit."""
-    trials, d, rng = settings.trials, Known.of(train), np.random.default_rng([seed, 11])
+    trials, d, rng = settings.trials, Evaluated.of(train), np.random.default_rng([seed, 11])
     likelihood = d.data.network.likelihood
     held, at = None, np.sort(some(np.arange(len(d)), trials.sample, seed))
     if remaining is not None and len(remaining) >= trials.few:
         held = remaining[np.sort(rng.permutation(len(remaining))[: trials.judges])]
-        judges = Known.of(held)
+        judges = Evaluated.of(held)
     else:
         ok = np.flatnonzero(d.each(likelihood.right))
         judges = d[np.sort(rng.permutation(ok)[: trials.judges])]
-    shown, labels = Known.of(failures), None
+    shown, labels = Evaluated.of(failures), None
     weighted = isinstance(likelihood, Weighted)  # only D has weights, so trusted labels do not compare with it
     if held is not None and len(judges) >= trials.enough and not weighted:
         labels = RightLabels.of(d, shown, judges, settings.right)

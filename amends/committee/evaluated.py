@@ -24,16 +24,16 @@ KEPT = 2**26  # numbers: larger outputs of a set, such as those of sequences, ar
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class Evaluated:
     """A set, and the `outputs` of the given model on it; None where they would take too much memory."""
 
     data: Factor
     outputs: Tensor | None
 
     @classmethod
-    def of(cls, data: Factor | Known) -> Known:
+    def of(cls, data: Factor | Evaluated) -> Evaluated:
         """The set with its outputs; a set that has them already is returned unchanged."""
-        if isinstance(data, Known):
+        if isinstance(data, Evaluated):
             return data
         theta = data.network.params
         each = data[:1].outputs(theta).numel() if len(data) else 0
@@ -42,9 +42,10 @@ class Known:
     def __len__(self) -> int:
         return len(self.data)
 
-    def __getitem__(self, positions: np.ndarray) -> Known:
+    def __getitem__(self, positions: np.ndarray) -> Evaluated:
         at = torch.as_tensor(positions)
-        return Known(self.data[positions], None if self.outputs is None else self.outputs[at.to(self.outputs.device)])
+        outputs = None if self.outputs is None else self.outputs[at.to(self.outputs.device)]
+        return Evaluated(self.data[positions], outputs)
 
     def each(self, f: Callable[[Tensor, Tensor], Tensor]) -> np.ndarray:
         """f(outputs, y) of every example, as float64."""
@@ -73,10 +74,10 @@ class Known:
         """The name of each example's group."""
         if self.outputs is None or not class_targets(self.data):
             return groups(self.data)
-        return groups(self.data, self.said)
+        return groups(self.data, self.predicted)
 
     @cached_property
-    def said(self) -> np.ndarray:
+    def predicted(self) -> np.ndarray:
         """The class the model predicts for each example."""
         return self.each(lambda outputs, _: self.data.network.likelihood.decide(outputs)).astype(np.int64)
 
@@ -97,7 +98,7 @@ class Known:
 class Edited:
     """A set before and after an edit; the outputs of the edited model are computed once."""
 
-    known: Known
+    known: Evaluated
     q: Posterior
     after: Posterior
 
@@ -109,8 +110,8 @@ class Edited:
             return None if self.known.outputs is None else self.known.outputs[None]
         if isinstance(self.after, Linearised):
             return self.after.outputs(self.known.data, self.known.outputs)[None]
-        said = self.known.data.map(lambda x, _: _said(network, self.after, x).transpose(0, 1))
-        return said.transpose(0, 1)
+        outputs = self.known.data.map(lambda x, _: _outputs(network, self.after, x).transpose(0, 1))
+        return outputs.transpose(0, 1)
 
     def scores(self, method: Method) -> Tensor:
         """The score of each example by this method."""
@@ -129,9 +130,9 @@ class Edited:
             yield from ((y, old[at], new[:, at].mean(0) - old[at]) for at, y in data.targets())
             return
         for _, x, y, _ in data.tiles():
-            start = _said(data.network, self.q, x).mean(0)
-            yield y, start, _said(data.network, self.after, x).mean(0) - start
+            start = _outputs(data.network, self.q, x).mean(0)
+            yield y, start, _outputs(data.network, self.after, x).mean(0) - start
 
 
-def _said(network: Network, posterior: Posterior, x: Inputs) -> Tensor:
+def _outputs(network: Network, posterior: Posterior, x: Inputs) -> Tensor:
     return posterior.rows(lambda theta: network.outputs(theta, x))

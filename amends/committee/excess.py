@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
-from amends.committee.known import Known
+from amends.committee.evaluated import Evaluated
 from amends.committee.relevance import relevance
 from amends.errors import NonFinite
 from amends.evaluation.predictions import class_targets
@@ -71,17 +71,19 @@ class RightLabels:
     @classmethod
     def of(
         cls,
-        train: Known,
-        failures: Known,
-        right_ones: Known,
+        train: Evaluated,
+        failures: Evaluated,
+        right_ones: Evaluated,
         settings: RightScores = DEFAULT.identifying.right,
     ) -> RightLabels:
         kinds, failed_kinds, right_kinds = _kinds(train, failures, right_ones)
         failed = ~train.each(train.data.network.likelihood.right).astype(bool)
         failing = _failing(train, failures, right_ones, float(failed.mean()), settings.errors)
         missing = {kind: min(failing, float(failed[kinds == kind].mean())) for kind in np.unique(kinds).tolist()}
-        behind = relevance(train.said, failures.said, settings.hardly) if _classes(train, failures, right_ones) else {}
-        return cls(kinds, failed_kinds, right_kinds, failing, missing, settings, behind)
+        relevant = {}
+        if _classes(train, failures, right_ones):
+            relevant = relevance(train.predicted, failures.predicted, settings.hardly)
+        return cls(kinds, failed_kinds, right_kinds, failing, missing, settings, relevant)
 
     def __getitem__(self, positions: np.ndarray) -> RightLabels:
         """The same, with a part of D."""
@@ -253,18 +255,18 @@ def _reach(at: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None
     return above[np.searchsorted(values[order], at)] / (above[0] or 1.0)
 
 
-def _kinds(*sets: Known) -> list[np.ndarray]:
+def _kinds(*sets: Evaluated) -> list[np.ndarray]:
     """The class of each example; one class for all where some targets are not single classes."""
     if _classes(*sets):
         return [known.data.examples.y.cpu().numpy() for known in sets]
     return [np.zeros(len(known), dtype=int) for known in sets]
 
 
-def _classes(*sets: Known) -> bool:
+def _classes(*sets: Evaluated) -> bool:
     return all(class_targets(known.data) and known.data.examples.y.ndim == 1 for known in sets)
 
 
-def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: float, errors: float) -> float:
+def _failing(train: Evaluated, failures: Evaluated, right_ones: Evaluated, disagreeing: float, errors: float) -> float:
     """The share of D the model would fail if all labels of D were right.
 
     It is at most `disagreeing`, the share of D on which the model disagrees with the label. Mostly it is less. The
@@ -285,7 +287,7 @@ def _failing(train: Known, failures: Known, right_ones: Known, disagreeing: floa
     return believed * min(less / gap, disagreeing) + (1 - believed) * disagreeing
 
 
-def _confidence(known: Known) -> np.ndarray:
+def _confidence(known: Evaluated) -> np.ndarray:
     likelihood = known.data.network.likelihood
     return known.each(lambda outputs, _: likelihood.belief(outputs).amax(-1))
 

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from amends.committee.evaluated import Evaluated
 from amends.committee.excess import RightLabels
-from amends.committee.known import Known
 from amends.committee.trying import Evidence, Trial
 from amends.settings import Identifying, Mistakes
 
@@ -123,21 +123,21 @@ def _both_ways(
         at = given.at[np.isin(here.train, np.concatenate([here.failures, here.right])[counting])]
         scores = [_plain(t.scores[half if t.ends else 0]) for t in members]
         usual = [_known(t, half, unseen, judging, labels, settings.right.taught) for t in members]
-        train = Labels(_said([s[at] for s in scores], scores), *(own[0][at] for own in numbers))
-        right = Labels(_said(usual, scores), *(torch.cat([own[1][unseen], own[2][judging]]) for own in numbers))
+        train = Labels(_features([s[at] for s in scores], scores), *(own[0][at] for own in numbers))
+        right = Labels(_features(usual, scores), *(torch.cat([own[1][unseen], own[2][judging]]) for own in numbers))
         weights, known = torch.as_tensor(here.as_frequent / here.as_frequent.sum()), torch.as_tensor(counting)
         right = Labels(right.scores[known], right.classes[known], right.pairs[known])
         found.append((train, right, weights[known]))
     return found
 
 
-def _other_class(members: Sequence[Trial], known: Known) -> np.ndarray | None:
+def _other_class(members: Sequence[Trial], known: Evaluated) -> np.ndarray | None:
     """The other class of each example, by the model that has learned the trusted labels, if there is one: only then has
     it learned them as it has learned the labels of D."""
     after = next((t.learned for t in members if t.learned is not None), None)
     if after is None or known.other_class is None:
         return known.other_class
-    return Known(known.data, known.data.outputs(after.mean)).other_class
+    return Evaluated(known.data, known.data.outputs(after.mean)).other_class
 
 
 def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray, labels: RightLabels, taught: float) -> Tensor:
@@ -153,7 +153,7 @@ def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray, labels:
     return torch.cat([scores[: len(failures)][unseen], scores[len(failures) :][judging]])
 
 
-def _said(scores: Sequence[Tensor], train: Sequence[Tensor]) -> Tensor:
+def _features(scores: Sequence[Tensor], train: Sequence[Tensor]) -> Tensor:
     """φ: the harm by each member, in units of its mean harm on D, with large values compressed by asinh."""
     units = [own.clamp(min=0).mean() for own in train]
     return torch.stack([torch.asinh(s.clamp(min=0) / (u or 1.0)) for s, u in zip(scores, units, strict=True)], 1)

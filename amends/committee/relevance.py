@@ -19,12 +19,12 @@ import torch
 CONCENTRATIONS = 2.0 ** np.arange(-20, 21)  # from failures that are all alike to failures as mixed as D
 
 
-def relevance(said: np.ndarray, called: np.ndarray, hardly: float) -> dict[int, float]:
+def relevance(on_train: np.ndarray, on_failures: np.ndarray, hardly: float) -> dict[int, float]:
     """How much labels of each class count, from 0 to 1: in full where the model predicts the class on failures at least
-    `hardly` times as often as on D. `said` are its predictions on D, `called` are those on the failures."""
-    classes, counts = np.unique(said, return_counts=True)
-    shares = counts / max(1, len(said))
-    often = (called[:, None] == classes).sum(0)
+    `hardly` times as often as on D. `on_train` and `on_failures` are its predictions."""
+    classes, counts = np.unique(on_train, return_counts=True)
+    shares = counts / max(1, len(on_train))
+    often = (on_failures[:, None] == classes).sum(0)
     expected = _likely(often, shares) @ _expected(often, shares)
     return dict(zip(classes.tolist(), np.minimum(1, expected / (hardly * shares)).tolist(), strict=True))
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from amends.committee.evaluated import Edited, Evaluated
 from amends.committee.excess import Excess, RightLabels
-from amends.committee.known import Edited, Known
 from amends.data.splits import halves, some
 from amends.editors import follow
 from amends.editors.tangent import Linearised
@@ -34,16 +34,16 @@ class Evidence:
     """What members are tried with: D and a sample of it, the failures, the right examples that hold an edit, those that
     judge it, and the trusted `labels`, or None where these cannot show how high a right label scores."""
 
-    train: Known
+    train: Evaluated
     at: np.ndarray  # positions of the sample
-    failures: Known
+    failures: Evaluated
     held: Factor | None
-    judges: Known
+    judges: Evaluated
     labels: RightLabels | None
     seed: int
 
     @cached_property
-    def sample(self) -> Known:
+    def sample(self) -> Evaluated:
         return self.train if len(self.at) == len(self.train) else self.train[self.at]
 
     @cached_property

@@ -124,9 +124,9 @@ def _attack(
         (slope,) = torch.autograd.grad(loss, inputs)
     moved = _within(x + epsilon * slope.sign().cpu().numpy().astype(x.dtype), limits).astype(x.dtype)
     with torch.no_grad():
-        said = victim(torch.as_tensor(moved).to(weight.device, weight.dtype)).argmax(1).cpu().numpy()
+        called = victim(torch.as_tensor(moved).to(weight.device, weight.dtype)).argmax(1).cpu().numpy()
     victim.train(training)
-    return moved, said
+    return moved, called
 
 
 def _chosen(x: np.ndarray, y: np.ndarray, classes: Iterable[int], share: float, rng: np.random.Generator) -> np.ndarray:

@@ -99,9 +99,9 @@ def in_a_column(parts: Sequence[Tensor], filler: int | None = None) -> Tensor:
     """One after the other; rows of two lengths are made equal with a filler, where there is one."""
     shapes = {tuple(t.shape[1:]) for t in parts}
     if len(shapes) > 1 and (filler is None or any(len(shape) != 1 for shape in shapes)):
-        told = " and ".join(str(list(shape)) for shape in sorted(shapes))
+        listed = " and ".join(str(list(shape)) for shape in sorted(shapes))
         raise BadInput(
-            f"examples of two sets have shapes {told} and cannot be learned together; pad or resize them alike"
+            f"examples of two sets have shapes {listed} and cannot be learned together; pad or resize them alike"
         )
     longest = max((t.shape[-1] for t in parts), default=0)
     if len(shapes) > 1:

@@ -36,14 +36,14 @@ class Normal:
             return None
         if encode is not None or raw.kind == TEXT:
             raise BadInput(f"mean and std cannot be used with an encoder or with text; {raw.where}; leave them out")
-        told = BadInput(f"mean is {mean} and std is {std}; {raw.where}; give numbers, and a std above 0")
+        error = BadInput(f"mean is {mean} and std is {std}; {raw.where}; give numbers, and a std above 0")
         try:
             pair = [torch.as_tensor(v, dtype=torch.get_default_dtype()).reshape(-1)
                     for v in (0.0 if mean is None else mean, 1.0 if std is None else std)]  # fmt: skip
         except (TypeError, ValueError, RuntimeError):
-            raise told from None
+            raise error from None
         if not bool((pair[1] > 0).all()) or not all(bool(p.isfinite().all()) for p in pair):
-            raise told
+            raise error
         return cls(*pair)
 
     def __call__(self, x: Tensor, where: str) -> Tensor:
@@ -183,8 +183,8 @@ def takes_tensor(change: Callable[[Any], Any]) -> bool:
         first = next(iter(inspect.signature(change).parameters.values()), None)
     except (TypeError, ValueError):  # what is written in C says nothing of its parameters
         return False
-    said = None if first is None else first.annotation
-    return said is Tensor or (isinstance(said, str) and said.rpartition(".")[2] == "Tensor")
+    wanted = None if first is None else first.annotation
+    return wanted is Tensor or (isinstance(wanted, str) and wanted.rpartition(".")[2] == "Tensor")
 
 
 def inputs_of(raw: Raw, size: Any, gray: bool) -> Any:

@@ -104,8 +104,8 @@ def from_rank(source: int, tensor: Tensor) -> Tensor:
     return sent.to(tensor.device)
 
 
-def told(value: T) -> T:
-    """What rank 0 has, whatever the others pass."""
+def broadcast(value: T) -> T:
+    """The value that rank 0 passes; those of other ranks are ignored."""
     if world() == 1:
         return value
     import torch.distributed as dist
@@ -139,7 +139,7 @@ def by_first(function: Callable[P, T]) -> Callable[P, T]:
         if rank() == 0:
             with alone():
                 made = attempted(lambda: function(*args, **kwargs))
-        value, error = told(made)
+        value, error = broadcast(made)
         if error is not None:
             raise made[1] or error
         return value  # type: ignore[return-value]
@@ -153,7 +153,7 @@ def _here(storage: Any, device: str) -> Any:
 
 
 def dealt(works: Sequence[Callable[[], T]]) -> list[T]:
-    """What each of them returns, in order: every work is done once, by one process, alone, and told to the others.
+    """What each of them returns, in order: every work is done once, by one process, alone, and sent to the others.
     Raises what the first that failed raised."""
     if world() == 1 or len(works) == 1:
         return [work() for work in works]

@@ -42,9 +42,9 @@ def once_a_machine(work: Callable[[], T]) -> T:
     if failed is not None:
         raise error or failed
     for first in firsts:
-        said = _from(first, packed)
+        theirs = _from(first, packed)
         if hosts[rank()] == hosts[first] and rank() != first:
-            value = _opened(said)
+            value = _opened(theirs)
     every(None)  # the first ones keep their files open until here
     return work() if value is None else value
 

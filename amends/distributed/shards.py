@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from amends.distributed.group import from_rank, rank, together, told, wire, world
+from amends.distributed.group import broadcast, from_rank, rank, together, wire, world
 
 SHARDS = 64  # of a set at most
 BATCHES = 4  # of a shard at least: a set of no more is one shard, and every process computes it for itself
@@ -89,8 +89,8 @@ def wide(device: torch.device) -> torch.dtype:
 
 def _likeness(mine: Named | None) -> Named:
     """As rank 0 has it in name, shape and dtype, for a process that has no shard of its own too."""
-    said = {k: (tuple(v.shape), v.dtype, v.device.type) for k, v in (mine or {}).items()}
-    return {k: torch.zeros(shape, dtype=dtype, device=kind) for k, (shape, dtype, kind) in told(said).items()}
+    shapes = {k: (tuple(v.shape), v.dtype, v.device.type) for k, v in (mine or {}).items()}
+    return {k: torch.zeros(shape, dtype=dtype, device=kind) for k, (shape, dtype, kind) in broadcast(shapes).items()}
 
 
 def _by_kind(tensors: Named) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Who of the processes that torchrun started was lost, said in one line as soon as it happens.
+"""Who of the processes that torchrun started was lost, words in one line as soon as it happens.
 
 Every rank keeps a line open to rank 0. A process that stops with an error says so on it; one that is killed leaves it
 dead, which the system notices at once, wherever it ran. Then rank 0 prints the one line there is to read and ends,
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import torch.distributed as dist
 
-from amends.distributed.group import GRACE, WATCHED, told
+from amends.distributed.group import GRACE, WATCHED, broadcast
 
 BYE = "bye"
 AGAIN = "start the same command again: what was finished is kept"
@@ -27,14 +27,15 @@ AGAIN = "start the same command again: what was finished is kept"
 
 @dataclass(eq=False)
 class Watch:
-    """`over` once this process has said all it has to say; what others do then is no loss."""
+    """The lines to the other processes. `over` is set once this process has reported its end; whoever stops after that
+    is not lost."""
 
     lines: list[socket.socket] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, text: str) -> None:
-        """To the other side of every line; whoever is gone does not hear it."""
+        """Sends the text over every line; lines whose other side is gone are skipped."""
         for line in self.lines:
             try:
                 line.sendall(f"{text}\n".encode())
@@ -45,12 +46,12 @@ class Watch:
         """Until the other side says goodbye, or is lost."""
         last = ""
         try:
-            for said in line.makefile(encoding="utf-8", errors="replace"):
-                if said.strip() == BYE:
+            for words in line.makefile(encoding="utf-8", errors="replace"):
+                if words.strip() == BYE:
                     if not last:
                         return
                     break
-                last = said.strip()
+                last = words.strip()
         except OSError:
             pass
         if last and self.over.wait(GRACE):
@@ -60,8 +61,8 @@ class Watch:
                 return
             lost = f"rank {rank} was lost, killed from outside or for want of memory; {host}; {AGAIN}"
             if dist.get_rank() == 0 or (rank == 0 and dist.get_rank() == 1):
-                said = f"rank {rank}: {last.removeprefix('error: ')}" if last else lost
-                print(f"error: {said}", file=sys.__stderr__, flush=True)
+                error = f"rank {rank}: {last.removeprefix('error: ')}" if last else lost
+                print(f"error: {error}", file=sys.__stderr__, flush=True)
             os._exit(1)
 
 
@@ -74,7 +75,7 @@ def watched() -> Iterator[Watch]:
     if rank == 0:
         server = socket.create_server(("127.0.0.1" if near in ("localhost", "127.0.0.1") else "", 0), backlog=world)
     mine = (server.getsockname()[1] if server else 0, secrets.token_hex(16), socket.gethostname())
-    port, token, host = told(mine)
+    port, token, host = broadcast(mine)
     if server is not None:
         others = [_answered(server, token) for _ in range(world - 1)]
     else:
@@ -102,8 +103,8 @@ def _answered(server: socket.socket, token: str) -> tuple[socket.socket, int, st
     while True:
         line, _ = server.accept()
         line.settimeout(60)
-        said = line.recv(256).decode(errors="replace").split()
-        if len(said) == 3 and hmac.compare_digest(said[0], token):
+        words = line.recv(256).decode(errors="replace").split()
+        if len(words) == 3 and hmac.compare_digest(words[0], token):
             line.settimeout(None)
-            return line, int(said[1]), said[2]
+            return line, int(words[1]), words[2]
         line.close()

@@ -17,24 +17,24 @@ ODDS = 3.0  # times the odds of being right beyond guessing, for a reading to kn
 ERRORS = 3.3  # standard errors of a difference that is beyond chance, as SURE has it
 
 
-def beyond_guessing(y: np.ndarray, said: np.ndarray) -> tuple[float, float, float]:
+def beyond_guessing(y: np.ndarray, predicted: np.ndarray) -> tuple[float, float, float]:
     """Cohen's kappa, its standard error, and the accuracy that answers have which are as frequent as these but
     know nothing of the example. Kappa is 0 at that accuracy and 1 where all is right."""
-    classes = int(max(y.max(), said.max())) + 1
-    given, told = (np.bincount(v, minlength=classes) / len(v) for v in (y, said))
-    guessing, accuracy = float(given @ told), float((y == said).mean())
+    classes = int(max(y.max(), predicted.max())) + 1
+    labelled, called = (np.bincount(v, minlength=classes) / len(v) for v in (y, predicted))
+    guessing, accuracy = float(labelled @ called), float((y == predicted).mean())
     if guessing > 1 - 1e-9:
         return 1.0, 1.0, guessing
     error = (accuracy * (1 - accuracy) / len(y)) ** 0.5 / (1 - guessing)
     return (accuracy - guessing) / (1 - guessing), error, guessing
 
 
-def near_chance(y: np.ndarray, said: np.ndarray) -> bool:
+def near_chance(y: np.ndarray, predicted: np.ndarray) -> bool:
     """Whether the model can be shown to know next to nothing of these labels: kappa is below a tenth even two of its
     standard errors higher. With few examples that cannot be shown, and it is False."""
     if len(np.unique(y)) < 2:
         return False
-    kappa, error, _ = beyond_guessing(y, said)
+    kappa, error, _ = beyond_guessing(y, predicted)
     return kappa + 2 * max(error, 1 / len(y)) < KNOWS
 
 
@@ -64,32 +64,32 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return ((np.cumsum(count) - (count - 1) / 2) / len(values))[place.reshape(-1)]
 
 
-def knows_more(y: np.ndarray, said: np.ndarray, other: np.ndarray) -> bool:
+def knows_more(y: np.ndarray, predicted: np.ndarray, other: np.ndarray) -> bool:
     """Whether other answers have far higher odds of being right beyond guessing (κ / (1 − κ), with Cohen's kappa),
     beyond chance, and are right more often too: on average over classes, and over all examples beyond chance. A sound
     model that hardly ever says a rare class has a low kappa, and is right as often as one that guesses it."""
-    (now, moved), (then, shifted) = (_kappa(y, v) for v in (said, other))
+    (now, moved), (then, shifted) = (_kappa(y, v) for v in (predicted, other))
     odds = [max(k, 0.01) / max(1 - k, 0.01) for k in (now, then)]
     error = float((shifted - moved).std()) / len(y) ** 0.5
-    fairer = _by_class(y, other == y) > _by_class(y, said == y)
+    fairer = _by_class(y, other == y) > _by_class(y, predicted == y)
     far = odds[1] >= ODDS * odds[0] and then - now > ERRORS * error
-    return bool(far and fairer and _more_often(y, said, other))
+    return bool(far and fairer and _more_often(y, predicted, other))
 
 
-def _more_often(y: np.ndarray, said: np.ndarray, other: np.ndarray) -> bool:
+def _more_often(y: np.ndarray, predicted: np.ndarray, other: np.ndarray) -> bool:
     """Whether the other answers are right more often, beyond chance."""
-    gained, lost = ((other == y) & (said != y)).sum(), ((other != y) & (said == y)).sum()
+    gained, lost = ((other == y) & (predicted != y)).sum(), ((other != y) & (predicted == y)).sum()
     return bool(gained > lost and mcnemar(int(gained), int(lost)) <= SURE)
 
 
-def _kappa(y: np.ndarray, said: np.ndarray) -> tuple[float, np.ndarray]:
+def _kappa(y: np.ndarray, predicted: np.ndarray) -> tuple[float, np.ndarray]:
     """Kappa, and how much each example moves it."""
-    kappa, _, guessing = beyond_guessing(y, said)
+    kappa, _, guessing = beyond_guessing(y, predicted)
     if guessing > 1 - 1e-9:
         return kappa, np.zeros(len(y))
-    classes = int(max(y.max(), said.max())) + 1
-    given, told = (np.bincount(v, minlength=classes) / len(v) for v in (y, said))
-    by_luck, right = told[y] + given[said] - 2 * guessing, (said == y) - (said == y).mean()
+    classes = int(max(y.max(), predicted.max())) + 1
+    labelled, called = (np.bincount(v, minlength=classes) / len(v) for v in (y, predicted))
+    by_luck, right = called[y] + labelled[predicted] - 2 * guessing, (predicted == y) - (predicted == y).mean()
     return kappa, (right - by_luck * (1 - kappa)) / (1 - guessing)
 
 
@@ -110,10 +110,10 @@ def _loss(logits: np.ndarray, y: np.ndarray) -> float:
     return float((np.log(np.exp(logits - top[:, None]).sum(1)) + top - logits[np.arange(len(y)), y]).mean())
 
 
-def far_better(y: np.ndarray, said: np.ndarray, other: np.ndarray) -> bool:
+def far_better(y: np.ndarray, predicted: np.ndarray, other: np.ndarray) -> bool:
     """Whether other answers leave at most half of the errors, over all examples and on average over classes, and
     beyond chance."""
-    now, then = said == y, other == y
+    now, then = predicted == y, other == y
     wrong, left = (np.array([1 - right.mean(), 1 - _by_class(y, right)]) for right in (now, then))
     p = mcnemar(int((then & ~now).sum()), int((now & ~then).sum()))
     return bool((left < wrong).all() and (left <= HALF * wrong).all() and p <= SURE)
@@ -123,29 +123,31 @@ def _by_class(y: np.ndarray, right: np.ndarray) -> float:
     return float(np.mean([right[y == k].mean() for k in np.unique(y)]))
 
 
-def better_order(y: np.ndarray, said: np.ndarray, halves: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray | None:
+def better_order(
+    y: np.ndarray, predicted: np.ndarray, halves: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray | None:
     """The class that each output seems to stand for, where it is another for some of them, and answers read so leave
     at most half of the errors on the classes concerned; otherwise None.
 
     An order is found on one half and tried on the other, so that the best of many does not win by luck.
     """
-    read, moved = said.copy(), np.zeros(len(y), dtype=bool)
+    read, moved = predicted.copy(), np.zeros(len(y), dtype=bool)
     for found, tried in halves:
-        order = _order(y[found], said[found], int(max(y.max(), said.max())) + 1)
-        read[tried] = order[said[tried]]
+        order = _order(y[found], predicted[found], int(max(y.max(), predicted.max())) + 1)
+        read[tried] = order[predicted[tried]]
         moved[tried] = order[y[tried]] != y[tried]
-    if not moved.any() or not far_better(y[moved], said[moved], read[moved]):
+    if not moved.any() or not far_better(y[moved], predicted[moved], read[moved]):
         return None
-    if not _more_often(y, said, read):
+    if not _more_often(y, predicted, read):
         return None
-    return _order(y, said, int(max(y.max(), said.max())) + 1)
+    return _order(y, predicted, int(max(y.max(), predicted.max())) + 1)
 
 
-def _order(y: np.ndarray, said: np.ndarray, classes: int) -> np.ndarray:
+def _order(y: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
     """A class for each output, each class once: the commonest pairs first, and where two are as common, the class in
     its place."""
     pairs = np.zeros((classes, classes))
-    np.add.at(pairs, (said, y), 1.0)
+    np.add.at(pairs, (predicted, y), 1.0)
     pairs[np.arange(classes), np.arange(classes)] += 0.5
     order, taken = np.full(classes, -1), np.zeros(classes, dtype=bool)
     for place in np.argsort(-pairs, axis=None, kind="stable"):

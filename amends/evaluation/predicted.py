@@ -16,7 +16,7 @@ KEPT = 2**20  # numbers: larger outputs of a set are not kept but computed again
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class Predicted:
     """The model with weights θ on a set; θ may be on another device than the network."""
 
     data: Factor

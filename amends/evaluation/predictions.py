@@ -67,12 +67,12 @@ def _numbers(t: torch.Tensor) -> np.ndarray:
     return (t.float() if t.is_floating_point() else t).cpu().numpy()
 
 
-def groups(data: Factor, said: np.ndarray | None = None) -> np.ndarray:
-    """The name of each example's group: true→predicted for classes, one group otherwise. `said` is what the model
-    predicts, where that is known."""
+def groups(data: Factor, called: np.ndarray | None = None) -> np.ndarray:
+    """The name of each example's group: true→predicted for classes, one group otherwise. `called` are the
+    predictions, where they are known."""
     y = data.examples.y
     if y.is_floating_point() or y.ndim != 1 or isinstance(data.network.likelihood.family, Gaussian):
         return np.full(len(data), "all", dtype=object)
-    said = predicted(data, data.network.params) if said is None else said
-    true, called = (by_name(v, data).tolist() for v in (y.cpu().numpy(), said))
-    return np.array([f"{t}→{p}" for t, p in zip(true, called, strict=True)], dtype=object)
+    called = predicted(data, data.network.params) if called is None else called
+    pairs = zip(*(by_name(v, data).tolist() for v in (y.cpu().numpy(), called)), strict=True)
+    return np.array([f"{t}→{p}" for t, p in pairs], dtype=object)

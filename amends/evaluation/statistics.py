@@ -1,4 +1,4 @@
-"""What an edit fixed, what it broke, and how sure one can be."""
+"""What an edit fixed, what it broke, and how certain that is."""
 
 from __future__ import annotations
 
@@ -212,10 +212,10 @@ def by_label(names: np.ndarray, pair: BeforeAfter) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def confusion(true: np.ndarray, said: np.ndarray, classes: int) -> np.ndarray:
+def confusion(true: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
     """How many of each true class (rows) are called each class (columns)."""
     table = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(table, (true, said), 1)
+    np.add.at(table, (true, predicted), 1)
     return table
 
 

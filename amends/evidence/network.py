@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import UninitializedParameter
@@ -148,8 +149,8 @@ class Network:
         return alone() if self.sharded else nullcontext()
 
     @property
-    def told(self) -> list[str]:
-        """What a person should know of how it is computed."""
+    def notes(self) -> list[str]:
+        """What a person should know about how the model is computed."""
         base = next((p.dtype for p in self.module.parameters() if p.dtype in HALF), None)
         if self.given is None and base is not None:
             name = str(base).removeprefix("torch.")
@@ -171,7 +172,8 @@ class Network:
 
     def _placed(self, t: Tensor) -> Tensor:
         t = t.to(self.device, self.dtype if t.is_floating_point() else None)
-        return t.to(memory_format=torch.channels_last) if self.room.channels_last and t.ndim == 4 else t
+        images = self.room.channels_last and t.ndim == 4 and not is_functorch_wrapped_tensor(t)  # vmap adds a dimension
+        return t.to(memory_format=torch.channels_last) if images else t
 
     @cached_property
     def tied(self) -> bool:

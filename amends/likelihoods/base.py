@@ -134,8 +134,8 @@ class Custom:
 def asked(likelihood: Likelihood, targets: Tensor) -> Likelihood:
     """The likelihood with what these targets say besides the answer: which tokens are targets, or how much an
     example weighs. Most likelihoods stay as they are."""
-    tell = getattr(likelihood, "asked", None)
-    return likelihood if tell is None else tell(targets)
+    asked_for = getattr(likelihood, "asked", None)
+    return likelihood if asked_for is None else asked_for(targets)
 
 
 def probability(likelihood: Likelihood, log_p: Tensor, targets: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Copies among the inputs: what is told several times, and by how many witnesses."""
+"""Copies among the inputs: which examples are near copies of each other, and how many witnesses are left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORK = 2**36  # numbers multiplied to compare all pairs, a few seconds; where it
 LOOKED_AT = 1000  # examples that stand for all where a mean is taken
 TOGETHER = 128  # rows of about the same length that are compared with others at once
 ROUNDED = 1.001  # how far rounding may move a squared length
-SHORT = 32  # bytes that tell rows apart as well as their digest
+SHORT = 32  # bytes up to which a row is compared as it is; a longer one by its digest
 
 
 def duplicates(data: Factor, order: np.ndarray, apart: float = APART) -> list[list[int]]:

@@ -40,17 +40,17 @@ def votes(failures: Factor, right: Factor, theta: Params, k: int = 10) -> tuple[
     NaN where targets are not classes, or `right` is empty.
     """
     at_least("votes", k=(k, 1))
-    given, said = np.full((2, len(failures)), np.nan)
+    given, called = np.full((2, len(failures)), np.nan)
     if not len(failures) or not len(right) or not class_targets(failures) or not class_targets(right):
-        return given, said
+        return given, called
     near, known = features(failures, theta), features(right, theta)
     labels = right.examples.y.cpu().numpy()
     y, leaning = failures.examples.y.cpu().numpy(), predicted(failures, theta)
     for at in slices(len(failures), len(right)):
         nearest = (near[at] @ known.T).topk(min(k, len(right)), dim=1).indices.cpu().numpy()
         given[at] = (labels[nearest] == y[at, None]).mean(1)
-        said[at] = (labels[nearest] == leaning[at, None]).mean(1)
-    return given, said
+        called[at] = (labels[nearest] == leaning[at, None]).mean(1)
+    return given, called
 
 
 def clusters(data: Factor, theta: Params, number: int | None = None, seed: int = 0, most: int = 8) -> np.ndarray:
@@ -129,8 +129,8 @@ def _silhouette(distance: np.ndarray, member: np.ndarray, own: np.ndarray) -> fl
     others = np.divide(sums, size, out=np.full_like(sums, np.inf), where=size > 0)
     others[mine] = np.inf
     b = others.min(1)
-    told = (size[own] > 1) & np.isfinite(b) & (np.maximum(a, b) > 0)
-    return float(((b - a)[told] / np.maximum(a, b)[told]).sum())
+    clear = (size[own] > 1) & np.isfinite(b) & (np.maximum(a, b) > 0)
+    return float(((b - a)[clear] / np.maximum(a, b)[clear]).sum())
 
 
 def _squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:

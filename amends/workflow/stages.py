@@ -1,6 +1,6 @@
 """The one path of a repair, for Python and for the command line: a search, then a round, for each group of failures.
 
-Whoever follows it may store each stage as it ends, and go on later from what was stored.
+A caller may store each stage as it ends, and go on later from what was stored.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def stages(
     known: Identified | None = None,
     fitted: Callable[[int], Fitted] = lambda number: at_once,
 ) -> Iterator[Search | Round]:
-    """Every stage as it ends. Rounds that are `done` are left out, and so is the search of the next one where what it
-    identified is `known`. `fitted`, by the number of a round, is called for each of its fits."""
+    """Every stage as it ends. Rounds that are `done` are left out, and so is the search of the next round if its result
+    is `known`. `fitted(number)` gives the function that makes the fits of a round."""
     rounds = list(done)
     if not rounds and known is None:
-        shown.note(problem.setup.told)
-        for said in (*problem.setup.alarms, *problem.setup.notes):
-            shown.note(said)
+        shown.note(problem.setup.summary)
+        for note in (*problem.setup.alarms, *problem.setup.notes):
+            shown.note(note)
     problem.announce(rounds, known is not None, shown)
     while len(rounds) < len(problem.parts):
         search = problem.search(rounds, shown, known)

@@ -78,7 +78,7 @@ def test_without_a_holdout_the_query_is_judged():
             "^something would be broken: .* falls below 0.990 on remaining$",
         ),
         ({"final": None}, "^the examples found do not help: none of the numbers .* did better than removing nothing$"),
-        ({"final": None, "n": 19}, "^cannot tell: none of the numbers .* than removing nothing, and only 19 failures judge"),
+        ({"final": None, "n": 19}, "^cannot tell: none of the numbers .* nothing, and only 19 failures judge"),
         (
             {"remaining": 0.98, "limits": Limits(None, 0.99)},
             "^something would be broken: accuracy on remaining would be 0.980, below 0.990$",

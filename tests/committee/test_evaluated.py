@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from amends.committee import known
-from amends.committee.known import Known
+from amends.committee import evaluated
+from amends.committee.evaluated import Evaluated
 from amends.curvature import Diagonal
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Gaussian
@@ -25,7 +25,7 @@ def world(targets, likelihood):
 
 @pytest.fixture(params=[0, 2**26])
 def kept(request, monkeypatch):
-    monkeypatch.setattr(known, "KEPT", request.param)
+    monkeypatch.setattr(evaluated, "KEPT", request.param)
 
 
 @pytest.mark.usefixtures("kept")
@@ -40,13 +40,13 @@ def kept(request, monkeypatch):
 )
 def test_log_p_is_that_of_the_model_to_the_bit(targets, likelihood):
     data = world(targets, likelihood)
-    every, some = Known.of(data), torch.arange(3, 40).numpy()
+    every, some = Evaluated.of(data), torch.arange(3, 40).numpy()
     assert torch.equal(every.log_p, data.per_example(data.network.params))
     if every.outputs is None:  # asked again, in other batches: some processors then round otherwise
         torch.testing.assert_close(every[some].log_p, every.log_p[3:40])
     else:
         assert torch.equal(every[some].log_p, every.log_p[3:40])
-    assert Known.of(data[:0]).log_p.shape == (0,)
+    assert Evaluated.of(data[:0]).log_p.shape == (0,)
 
 
 @pytest.mark.usefixtures("kept")
@@ -62,9 +62,9 @@ def test_what_is_lost_is_lost_by_the_posterior(kind):
         "several": Ensemble((Point(start), Point(other))),
         "drawn": Laplace(Diagonal(prior=1.0))(data).sampled(3),
     }[kind]
-    assert torch.equal(Known.of(data).lost(before, Point(other)), first_order(before, Point(other), data))
+    assert torch.equal(Evaluated.of(data).lost(before, Point(other)), first_order(before, Point(other), data))
 
 
-def test_what_is_known_stays_as_it_is():
-    once = Known.of(world(torch.arange(50) % 3, Categorical()))
-    assert Known.of(once) is once
+def test_a_set_that_has_its_outputs_is_returned_unchanged():
+    once = Evaluated.of(world(torch.arange(50) % 3, Categorical()))
+    assert Evaluated.of(once) is once

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from amends.committee import excess
+from amends.committee.evaluated import Evaluated
 from amends.committee.excess import Excess, RightLabels
-from amends.committee.known import Known
 from amends.errors import NonFinite
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Gaussian
@@ -120,7 +120,7 @@ def test_of_a_class_without_a_failure_those_the_model_fails_are_missing():
     nn.init.eye_(plain.weight)
     network = Network.of(plain, Categorical())
     train, failures, right = (factor(network, a, b) for a, b in ((x, given), (x[:1], y[1:2]), (x, y)))
-    known = RightLabels.of(*map(Known.of, (train, failures, right)))
+    known = RightLabels.of(*map(Evaluated.of, (train, failures, right)))
     assert known.failing == pytest.approx(2 / 30)
     assert known.missing == pytest.approx({0: 2 / 30, 1: 2 / 30, 2: 0.0})
     assert known.failures.tolist() == [1]
@@ -197,7 +197,7 @@ def test_how_sure_the_model_is_tells_what_it_fails(strewn, few):
         fails = float((net(train[0]).argmax(1) != true).double().mean())
         disagrees = float((net(train[0]).argmax(1) != train[1]).double().mean())
     share = excess._failing(
-        *map(Known.of, evidence(net, train, tuple(v[:few] for v in failures), right)), disagrees, 1.0
+        *map(Evaluated.of, evidence(net, train, tuple(v[:few] for v in failures), right)), disagrees, 1.0
     )
     assert disagrees > 0.25 + fails / 3, "most of what it disagrees with is wrong"
     assert share == pytest.approx(fails, abs=0.05)
@@ -209,7 +209,7 @@ def test_belief_in_what_confidences_say_grows_with_how_far_they_are_apart(strewn
     shares = []
     for few in (4, 8, 16, 32, 64, 128, 256, None):
         sets = evidence(net, train, failures, tuple(v[:few] for v in right))
-        shares.append(excess._failing(*map(Known.of, sets), 0.4, 1.0))
+        shares.append(excess._failing(*map(Evaluated.of, sets), 0.4, 1.0))
     assert shares[0] == 0.4
     assert shares[-1] < 0.25
     assert any(shares[-1] + 0.01 < share < 0.39 for share in shares)
@@ -225,7 +225,7 @@ def test_where_d_was_fitted_every_disagreement_is_a_failure():
         disagrees = float((net(x).argmax(1) != given).double().mean())
     assert disagrees > 0
     sets = evidence(net, (x, given), (xt[~ok], yt[~ok]), (xt[ok], yt[ok]))
-    assert RightLabels.of(*map(Known.of, sets)).failing == pytest.approx(disagrees)
+    assert RightLabels.of(*map(Evaluated.of, sets)).failing == pytest.approx(disagrees)
 
 
 def test_other_targets_are_of_one_kind():
@@ -235,7 +235,7 @@ def test_other_targets_are_of_one_kind():
     train, failures, right = (
         factor(network, x[a:b], y[a:b], n) for a, b, n in ((0, 10, "a"), (10, 20, "b"), (20, 30, "c"))
     )
-    known = RightLabels.of(*map(Known.of, (train, failures, right)))
+    known = RightLabels.of(*map(Evaluated.of, (train, failures, right)))
     assert set(known.train) == set(known.failures) == set(known.right) == {0}
     wrong = 1 - float(network.likelihood.right(train.outputs(network.params), y[:10]).double().mean())
     assert known.failing == pytest.approx(wrong)
@@ -245,5 +245,5 @@ def test_soft_labels_beside_hard_ones_are_all_of_one_kind():
     network = Network.of(nn.Linear(2, 3).double(), Categorical())
     x, y = torch.zeros(6, 2, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
     sets = [factor(network, x, t) for t in (nn.functional.one_hot(y, 3).double(), y, y)]
-    assert all(set(kinds) == {0} for kinds in excess._kinds(*map(Known.of, sets)))
-    assert [k.tolist() for k in excess._kinds(*map(Known.of, sets[1:]))] == [y.tolist()] * 2
+    assert all(set(kinds) == {0} for kinds in excess._kinds(*map(Evaluated.of, sets)))
+    assert [k.tolist() for k in excess._kinds(*map(Evaluated.of, sets[1:]))] == [y.tolist()] * 2

@@ -15,7 +15,7 @@ from amends.algorithm.curve import Curve
 from amends.config.read import Config
 from amends.curvature import EKFAC, GGN, Dense, Diagonal, Kronecker, Sampled
 from amends.data.formats import pieces
-from amends.distributed.group import alone, by_first, dealt, rank, spread, told, world
+from amends.distributed.group import alone, broadcast, by_first, dealt, rank, spread, world
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.params import flatten
@@ -202,7 +202,7 @@ def led(folder: str) -> tuple:
         said = str(e)
     with alone():
         single = world()
-    return write(), said, told(f"from {rank()}"), single
+    return write(), said, broadcast(f"from {rank()}"), single
 
 
 def shared_fits() -> tuple:
@@ -242,7 +242,7 @@ def refitted() -> tuple:
 
 def read_together(path: str, another: int) -> tuple:
     """A table that is read in pieces: a hash of it, how many temporary files were made here, and what is said of a row
-    far down. Rank `another` finds that the file it opens is not the one it was told of."""
+    far down. Rank `another` finds that the file it opens is not the one it was broadcast of."""
     pieces.PIECE = pieces.WHOLE = 4000
     made, whole = [], pieces.tempfile.TemporaryFile
     pieces.tempfile.TemporaryFile = lambda: made.append(1) or whole()

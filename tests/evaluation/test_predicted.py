@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from amends.evaluation import said
+from amends.evaluation import predicted as module
+from amends.evaluation.predicted import Predicted
 from amends.evaluation.predictions import given, predicted, right
-from amends.evaluation.said import Said
 from amends.evidence.network import Network
 from amends.likelihoods import Categorical, Gaussian
 from tests.conftest import factor
@@ -35,9 +35,9 @@ def world(targets, likelihood):
 
 @pytest.mark.parametrize(("kept", "times"), [(150, 1), (149, 3)])
 def test_a_model_is_asked_once_where_outputs_may_be_kept(kept, times, monkeypatch):
-    monkeypatch.setattr(said, "KEPT", kept)
+    monkeypatch.setattr(module, "KEPT", kept)
     data, theta = world(torch.randint(0, 3, (50,)), Categorical())
-    one = Said(data, theta)
+    one = Predicted(data, theta)
     found, classes, outputs = one.right, one.classes, one.outputs
     assert data.network.module.seen == 50 * times
     assert np.array_equal(found, right(data, theta))
@@ -48,6 +48,6 @@ def test_a_model_is_asked_once_where_outputs_may_be_kept(kept, times, monkeypatc
 
 def test_what_is_no_class_is_right_by_its_likelihood():
     data, theta = world(torch.randn(50, 3), Gaussian())
-    found = Said(data, theta).right
+    found = Predicted(data, theta).right
     assert np.array_equal(found, right(data, theta))
-    assert Said(data[:0], theta).right.shape == (0,)
+    assert Predicted(data[:0], theta).right.shape == (0,)

@@ -131,7 +131,7 @@ TABLE = of(table, {
     "not standardised": (prepared(lambda x: x.float()), GUESSING),
     "standardised twice": (lambda w: prepared(lambda x: w.prepare(w.prepare(x)))(w), LARGE),
     "each row scaled, not each column": (prepared(by_row), GUESSING),
-    "a column in other units in the evaluation set": (then(column_times(100), alone=True), "differ widely in mean or spread"),
+    "a column in other units in the evaluation set": (then(column_times(100), alone=True), "columns of train"),
     "a column missing": (then(lambda x: x[:, 1:]), TAKES),
     "a missing value": (then(lambda x: torch.where(drawn(x.numel()).reshape(x.shape) == 7, torch.nan, x)), "NaN"),
     "weights of no training": (model(anew(0, 2)), ANEW),

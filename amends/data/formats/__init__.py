@@ -68,7 +68,7 @@ def raw(path: Path, format: str | None, asked: Asked) -> Raw:
     try:
         path.stat()
     except FileNotFoundError:
-        pass  # what is near that name is said below
+        pass  # a name close to it is suggested below
     except (OSError, ValueError) as e:
         raise BadInput(f"the path cannot be used ({first_line(e)}); {path}; check the path") from e
     if path.exists() and not (path.is_file() or path.is_dir()):

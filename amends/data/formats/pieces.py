@@ -176,7 +176,7 @@ def _which(file: IO[bytes]) -> tuple[int, int]:
 
 
 def _closed(file: IO[bytes]) -> None:
-    with suppress(OSError):  # of a full disk it was told when it was written
+    with suppress(OSError):  # a full disk was reported when it was written
         file.close()
 
 

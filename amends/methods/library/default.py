@@ -76,7 +76,7 @@ def _members(edits: Edits) -> dict[str, Member]:
 
 
 def _learned_loss(settings: Teaching, examples: int) -> LearnedLoss:
-    """Known labels weigh as much in all, however few the passes."""
+    """The trusted labels together keep their weight, however few the passes."""
     epochs, batch = settings.size(examples)
     rates = (settings.rate, *settings.rates)
     climbs = (training(rate, epochs, batch, augmented=False) for rate in rates)  # scores are those of one view
