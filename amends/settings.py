@@ -37,7 +37,7 @@ class Trials:
     sample: int = 10_000  # examples of D that members are weighed on; members with a weight then score all of D
     enough: int = 20  # right examples that are needed to show how high a right label scores
     few: int = 4  # with fewer right examples the search uses none: D's own right ones judge, and nothing holds an edit
-    whole: bool = False  # whether each edit is made once more with all of the failures
+    whole: int = 0  # failures, at most, in one more edit of each member that uses both halves; 0: no such edit
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ _BUDGETS = {
                 steps_held=40,
                 curved=4000,
             ),
-            Trials(shown=2000, held=1000, sample=10**9, whole=True),
+            Trials(shown=2000, held=1000, sample=10**9, whole=8000),
         ),
         forgetting=Forgetting(rate=1e-3, epochs=10.0, rates=(1e-4,)),
         curve=Curve(

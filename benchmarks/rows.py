@@ -114,7 +114,7 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "default, each failure as one": lambda w: Less(change=of_edits(mass=None)),
     "default, quick": lambda w: methods.default("quick"),
     "default, thorough": lambda w: methods.default("thorough"),
-    WHOLE: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, whole=True)),
+    WHOLE: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, whole=2000)),
     BY_REPAIR: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, enough=10**9)),
     "default, without the learned loss": lambda w: Less(change=without("learned loss")),
     "default, without functional": lambda w: Less(change=without("functional")),

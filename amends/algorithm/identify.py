@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from amends.algorithm.budget import announce_search
 from amends.algorithm.selection import fraction, positive, top
-from amends.committee.decide import MemberWeight, committee, decide
+from amends.committee.decide import MemberWeight, Scored, committee, decide
 from amends.committee.evaluated import Evaluated
 from amends.committee.rows import Rows
 from amends.data.splits import split
@@ -218,24 +218,12 @@ def identified(
     return Influence(scores, raw, before, train, failures, scored.start, scored.edited, scored.members, scored.unseen)
 
 
-class Scored(NamedTuple):
-    """What any of the three ways to score ends with."""
-
-    scores: Tensor
-    raw: Tensor
-    start: Posterior
-    edited: Posterior | None
-    members: tuple[MemberWeight, ...] = ()
-    unseen: np.ndarray | None = None
-
-
 def by_default(
     default: Default, train: Evaluated, failures: Evaluated, remaining: Factor | None, seed: int, progress: Progress,
     known: Rows | None = None,
 ) -> Scored:  # fmt: skip
     members, settings = committee(default, train.data, remaining)
-    made = decide(members, train, failures, remaining, seed, progress, settings, known)
-    return Scored(made.scores, made.raw, made.start, made.edited, made.members, made.unseen)
+    return decide(members, train, failures, remaining, seed, progress, settings, known)
 
 
 def by_edit(

@@ -62,16 +62,17 @@ class MemberWeight:
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
-    """The scores of D; of the edit with the largest weight, r̃ (`raw`) and the posterior before and after it; and for
-    every failure, the probability of its own label under edits that did not use it (`unseen`)."""
+class Scored:
+    """What a search ends with: the scores of D; of the edit (of the committee, the one with the largest weight) r̃
+    (`raw`) and the posterior before and after it; the members; and for every failure, the probability of its own label
+    under edits that did not use it (`unseen`)."""
 
     scores: Tensor
     raw: Tensor
     start: Posterior
-    edited: Posterior
-    members: tuple[MemberWeight, ...]
-    unseen: np.ndarray
+    edited: Posterior | None
+    members: tuple[MemberWeight, ...] = ()
+    unseen: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ def decide(
     progress: Progress,
     settings: Identifying = SETTINGS,
     known: Rows | None = None,
-) -> Decision:
+) -> Scored:
     """Try every member on halves, weigh them, and combine the scores of those with a weight. `known` holds such scores
     where other machines have computed them."""
     given, tried, counting = tried_on_halves(members, train, failures, remaining, seed, progress, settings)
@@ -128,7 +129,7 @@ def decide(
     ]  # fmt: skip
     counted += [MemberWeight(name, None, None, 0.0, str(e)) for name, e in tried.refused.items()]
     unseen = sum((own[name] * t.failures for name, t in scored.edits.items()), np.zeros(len(failures)))
-    return Decision(scores, raw, q, after, tuple(counted), unseen)
+    return Scored(scores, raw, q, after, tuple(counted), unseen)
 
 
 def tried_on_halves(
@@ -205,10 +206,10 @@ def _counting(trials: Mapping[str, Trial], settings: Identifying) -> set[str]:
 def with_all_failures(
     member: Member, tried: Trial, given: Evidence, progress: Progress, settings: Identifying
 ) -> Trial:
-    """With `Trials.whole`, the trial with one more edit, which uses all failures; otherwise the trial itself."""
+    """With `Trials.whole`, the trial with one more edit, which uses all failures; without, the trial itself."""
     if not settings.trials.whole or not isinstance(member, Method):
         return tried
-    every = some(np.arange(len(given.failures)), 4 * settings.trials.shown, given.seed)
+    every = some(np.arange(len(given.failures)), settings.trials.whole, given.seed)
     last = edited(member, given, given.held, every, progress.counter("inserting all failures"))
     return replace(tried, ends=(*tried.ends, last))
 

@@ -15,6 +15,7 @@ from amends.editors.tangent import Linearised
 from amends.evaluation.predictions import class_targets, groups
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
+from amends.evidence.params import Params
 from amends.likelihoods import Categorical, Tokens
 from amends.methods import Method
 from amends.methods.ratio import as_it_came, label_part, to_blame
@@ -81,14 +82,22 @@ class Evaluated:
         """The class the model predicts for each example."""
         return self.each(lambda outputs, _: self.data.network.likelihood.decide(outputs)).astype(np.int64)
 
-    @cached_property
-    def other_class(self) -> np.ndarray | None:
-        """The most likely class of each example except the written one; None where there are fewer than three classes,
-        or where outputs are not kept."""
-        categorical = isinstance(self.data.network.likelihood.family, Categorical) and class_targets(self.data)
-        if self.outputs is None or not categorical or self.outputs.ndim != 2 or self.outputs.shape[1] < 3:
+    def other_class(self, theta: Params | None = None) -> np.ndarray | None:
+        """The most likely class of each example except the written one, by the given model or by one with weights θ;
+        None where there are fewer than three classes."""
+        network = self.data.network
+        if not isinstance(network.likelihood.family, Categorical) or not class_targets(self.data) or not len(self):
             return None
-        return self.each(lambda outputs, y: outputs.scatter(1, y[:, None], -torch.inf).argmax(1)).astype(np.int64)
+        shape = (self.data[:1].outputs(network.params) if self.outputs is None else self.outputs).shape
+        if len(shape) != 2 or shape[1] < 3:
+            return None
+
+        def other(outputs: Tensor, y: Tensor) -> Tensor:
+            return outputs.scatter(1, y[:, None], -torch.inf).argmax(1)
+
+        if theta is None:
+            return self.each(other).astype(np.int64)
+        return self.data.map(lambda x, y: other(network.outputs(theta, x), y)).cpu().numpy()
 
     def edited(self, q: Posterior, after: Posterior) -> Edited:
         return Edited(self, q, after)

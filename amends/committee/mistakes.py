@@ -135,9 +135,7 @@ def _other_class(members: Sequence[Trial], known: Evaluated) -> np.ndarray | Non
     """The other class of each example, by the model that has learned the trusted labels, if there is one: only then has
     it learned them as it has learned the labels of D."""
     after = next((t.learned for t in members if t.learned is not None), None)
-    if after is None or known.other_class is None:
-        return known.other_class
-    return Evaluated(known.data, known.data.outputs(after.mean)).other_class
+    return known.other_class(None if after is None else after.mean)
 
 
 def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray, labels: RightLabels, taught: float) -> Tensor:

@@ -117,7 +117,7 @@ def test_a_sample_of_d_is_enough_to_weigh_members_and_all_of_it_is_scored(world)
 def test_an_edit_with_all_failures_where_that_is_asked_for(world):
     train, failures, remaining = evidence(*world[:4])
     member = Recording(ours(amends.methods.ewc()))
-    made = decided({"it": member.as_member()}, train, failures, remaining, whole=True)
+    made = decided({"it": member.as_member()}, train, failures, remaining, whole=2000)
     assert [len(e) for e in member.shown] == [len(failures) - len(failures) // 2, len(failures) // 2, len(failures)]
     assert made.edited is member.ends[2]
 

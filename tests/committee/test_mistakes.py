@@ -79,12 +79,15 @@ def test_what_the_model_would_give_instead():
     net = nn.Linear(3, 3, bias=False).double()
     net.weight.data = torch.tensor([[5.0, 1.0, 0.0], [2.0, 3.0, 1.0], [1.0, 2.0, 7.0]]).double()
     (data,) = sets_of(net, Categorical(), (x, torch.tensor([0, 0, 2])))
-    assert Evaluated.of(data).other_class.tolist() == [1, 1, 1]
-    assert replace(Evaluated.of(data), outputs=None).other_class is None
+    assert Evaluated.of(data).other_class().tolist() == [1, 1, 1]
+    kept_nothing = replace(Evaluated.of(data), outputs=None)
+    assert kept_nothing.other_class().tolist() == [1, 1, 1], "memory decides nothing"
+    theta = {"weight": net.weight.detach().flip(1)}
+    assert kept_nothing.other_class(theta).tolist() == [2, 1, 0]
     two = sets_of(nn.Linear(3, 2).double(), Categorical(), (x, torch.tensor([0, 1, 0])))[0]
-    assert Evaluated.of(two).other_class is None, "it is the other one"
+    assert Evaluated.of(two).other_class() is None, "it is the other one"
     number = sets_of(nn.Linear(3, 1).double(), Gaussian(1.0), (x, x[:, :1]))[0]
-    assert Evaluated.of(number).other_class is None
+    assert Evaluated.of(number).other_class() is None
 
 
 def test_two_classes_are_only_mistaken_for_each_other(monkeypatch):

@@ -31,7 +31,7 @@ class Budget:
     curved: int
     steps: int
     steps_held: int
-    whole: bool = False
+    whole: int = 0
     rates: tuple = (4e-3, 1e-3, 2.5e-4, 6e-5)  # of the learned loss
     passes: float = 3.0
 
@@ -44,7 +44,7 @@ BUDGETS = {
     ),
     "thorough": Budget(
         ("grad_dot", "linear", "functional", "functional + ewc", LEARNED),
-        ("grad_dot", "linear", "ewc", "kfac_ewc"), 2000, 1000, 2000, 10**9, 4000, 60, 40, True,
+        ("grad_dot", "linear", "ewc", "kfac_ewc"), 2000, 1000, 2000, 10**9, 4000, 60, 40, 8000,
     ),
 }  # fmt: skip
 BUDGETS["default, large"] = replace(BUDGETS["default"], steps=30, steps_held=20, rates=(1e-4, 2.5e-5), passes=5.0)
@@ -259,7 +259,7 @@ class Committee:
         counting = {name for of in (tried, edits) for name, weight in weights_of(of).items() if weight}
         for name in counting:
             if self.b.whole and name != LEARNED:
-                every = some(np.arange(len(self.w.fx)), 4 * self.b.shown, self.seed)
+                every = some(np.arange(len(self.w.fx)), self.b.whole, self.seed)
                 last = self.edit(name, every, np.arange(len(self.jx)))
                 tried[name].scores.append(self.blamed(last, self.w.x, self.w.y))
                 tried[name].ends = [last]
