@@ -65,8 +65,10 @@ class Problem:
             identify_with, method, learning, remove, asked.floor, float(asked.broken_costs), seed, tuple(others),
             asked.least, settings, budget, isinstance(treat_with, Default),
         )  # fmt: skip
-        setup = setup_of(given, split, learning, asked.whole).check(asked.anyway)
-        if learning is None and settings.learning.outweighs(len(split.query), len(train), len(split.guard)):
+        outweighs = settings.learning.outweighs(len(split.query), len(train), len(split.guard))
+        outweighed = learning is None and outweighs
+        setup = setup_of(given, split, learning, outweighed, asked.whole).check(asked.anyway)
+        if outweighed:
             plan = replace(plan, learning=False)
         return cls(given, split, tuple(parts), plan, setup, asked.allowed)
 

@@ -27,7 +27,7 @@ from amends.evaluation.agreement import ERRORS
 from amends.evaluation.predictions import class_targets
 from amends.evidence.factor import Factor
 from amends.nearness.copies import shared
-from amends.settings import DEFAULT, JUDGING
+from amends.settings import JUDGING
 
 ANYWAY = "or go on with anyway=True, --anyway on the command line"
 PROVABLE = ceil(log2(1 / JUDGING.chance))  # a repair must fix so many beyond a control, and lose none, to pass the test
@@ -59,8 +59,9 @@ class Setup:
         return self
 
 
-def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, whole: bool) -> Setup:
-    """`whole` says that what is held out is all of one evaluation set, so that its accuracy is the model's own."""
+def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, outweighed: bool, whole: bool) -> Setup:
+    """`outweighed` says that the failures are too many to be learned unless the user insists, and `whole` that the held
+    out sets are all of one evaluation set, so that their accuracy is the model's own."""
     train = some_of(sets["train"])
     held = {name: some_of(sets[name]) for name in HELD_OUT if name in sets}
     counts = {name: len(sets[name]) for name in held}
@@ -84,7 +85,7 @@ def setup_of(sets: Mapping[str, Factor], split: Split, learning: bool | None, wh
         *_less_of_train(rows),
         *_some_learned(leaked, counts["failures"]),
         *_shown(split),
-        *_to_be_learned(split, learning, len(sets["train"])),
+        *_to_be_learned(split, learning, outweighed, len(sets["train"])),
     ]
     return Setup(rows, tuple(alarms), tuple(notes))
 
@@ -152,11 +153,11 @@ def _shown(split: Split) -> Iterator[str]:
         )
 
 
-def _to_be_learned(split: Split, learning: bool | None, train: int) -> Iterator[str]:
+def _to_be_learned(split: Split, learning: bool | None, outweighed: bool, train: int) -> Iterator[str]:
     if learning is False:
         return
     q, g = len(split.query), len(split.guard)
-    if learning is None and DEFAULT.learning.outweighs(q, train, g):
+    if outweighed:
         yield (
             f"failures are not learned from: {many(q, 'failure')}, which count twice, would outweigh "
             f"{many(train, 'training example')} and {many(g, 'right example')}; give more right examples, or learn=True"
