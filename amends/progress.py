@@ -1,5 +1,5 @@
 """Progress on stderr, with how much is done and how long the rest should take: one line that changes on a terminal, a
-few plain lines elsewhere, nothing unless asked for."""
+few plain lines elsewhere, and nothing if it is not wanted."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from amends.errors import many
 
 QUIET = 30.0  # seconds between two lines of one part of the work, off a terminal
-TRUST = 0.25  # of all the work of a kind: how much the guess made before it counts beside what was measured
+TRUST = 0.25  # weight of the first guess of a rate against measured steps, as a share of all work of its kind
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the work under the name it is announced by: so many steps, and what each costs in units of its kind."""
+    """A part of the work: the name it is announced by, its steps, and the cost of a step in units of its kind."""
 
     name: str
     kind: str
@@ -28,8 +28,8 @@ class Part:
 
 @dataclass
 class Course:
-    """Where the work stands. `rates` are seconds for a unit of each kind, as far as they are known beforehand; what
-    the steps that have ended took counts more and more. A part that is left early leaves nothing to be done."""
+    """How far the work is. `rates` are seconds for a unit of each kind, if known beforehand; the times of finished
+    steps count more and more against them. A part that is left early counts as done."""
 
     parts: Sequence[Part]
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Course:
     _spent: dict[str, tuple[float, float]] = field(default_factory=dict)  # seconds and units of the steps that ended
 
     def begin(self, name: str) -> bool:
-        """The part of this name; one that comes again is done again. False where there is none."""
+        """Begins the part of this name, also for a second time. False if there is none."""
         names = [part.name for part in self.parts]
         if name not in names:
             return False
@@ -66,7 +66,7 @@ class Course:
 
     @property
     def number(self) -> int:
-        """Which step of all this is, from 1."""
+        """The number of this step among all, from 1."""
         steps = self.parts[self._at].steps if self._at >= 0 else 0
         before = sum(part.steps for part in self.parts[: max(0, self._at)])
         return max(1, before + min(max(1, self._step), steps))
@@ -76,7 +76,7 @@ class Course:
         return sum(part.steps for part in self.parts)
 
     def left(self) -> float | None:
-        """Seconds until the end, or None where that cannot be known yet."""
+        """Seconds until the end, or None if that is not known yet."""
         seconds = 0.0
         for kind in {part.kind for part in self.parts}:
             units = self._units_left(kind)
@@ -85,17 +85,17 @@ class Course:
                 return None
             seconds += units * (rate or 0.0)
         if self._at >= 0 and self._step:
-            here = self.parts[self._at]
-            running = here.cost * (self._rate(here.kind) or 0.0)
+            current = self.parts[self._at]
+            running = current.cost * (self._rate(current.kind) or 0.0)
             seconds += max(0.0, running - (self.clock() - self._since))
         return seconds
 
     def _units_left(self, kind: str) -> float:
-        """Of the steps that have not begun."""
+        """The cost of all steps of a kind that have not begun."""
         units = sum(part.steps * part.cost for part in self.parts[self._at + 1 :] if part.kind == kind)
         if self._at >= 0 and self.parts[self._at].kind == kind:
-            here = self.parts[self._at]
-            units += max(0, here.steps - self._step) * here.cost
+            current = self.parts[self._at]
+            units += max(0, current.steps - self._step) * current.cost
         return units
 
     def _rate(self, kind: str) -> float | None:
@@ -108,7 +108,7 @@ class Course:
 
 
 def duration(seconds: float) -> str:
-    """In words."""
+    """A duration in words."""
     if seconds < 90:
         return many(max(1, round(seconds)), "second")
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
@@ -116,15 +116,15 @@ def duration(seconds: float) -> str:
 
 @dataclass
 class Progress:
-    """`say` shows what is being done; `counter` does too, and returns a function to call after each step of it. With a
-    `plan` both say how much is done and how long the rest should take."""
+    """`say` shows what is being done; `counter` does too, and returns a function to call after each step. With a `plan`
+    both also show how much is done and how long the rest should take."""
 
     bar: Any = None
     lines: bool = False
     _task: Any = None
     _course: Course | None = None
     _what: str = ""
-    _told: float = float("-inf")
+    _shown_at: float = float("-inf")
 
     @classmethod
     @contextmanager
@@ -149,18 +149,18 @@ class Progress:
         return self.bar is not None or self.lines
 
     def plan(self, parts: Sequence[Part], rates: Mapping[str, float]) -> None:
-        """All that is to be done from here on."""
+        """Sets the parts of all work from here on."""
         self._course = Course(parts, rates)
 
     def say(self, what: str) -> None:
-        """A part of the plan begins; or, where the plan has none of this name, what is being done is called so."""
+        """Begins a part of the plan, or if the plan has none of this name, only shows the name."""
         self._what = what
         if self._course is not None:
             self._course.begin(what)
         self._show(what)
 
     def counter(self, what: str) -> Callable[[int], None]:
-        """The next step of the part; of a new one, where that is its name."""
+        """Begins the next step of the current part, or of another part if `what` is its name."""
         course = self._course
         if course is None or course.begin(what):
             self._what = what
@@ -195,7 +195,7 @@ class Progress:
             self.bar.update(self._task, description=what)
         else:
             print(what, file=sys.stderr, flush=True)
-            self._told = time.monotonic()
+            self._shown_at = time.monotonic()
 
     def _quiet_for(self, seconds: float) -> bool:
-        return time.monotonic() - self._told >= seconds
+        return time.monotonic() - self._shown_at >= seconds

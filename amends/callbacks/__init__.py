@@ -1,4 +1,4 @@
-"""Callbacks for training: a run of somebody else's trainer comes in; its trace, its model and an amends.toml go out."""
+"""Callbacks for training: a run of another trainer comes in; its trace, its model and an amends.toml go out."""
 
 from amends.callbacks.huggingface import huggingface
 from amends.callbacks.lightning import lightning

@@ -1,4 +1,4 @@
-"""What both callbacks do: note which examples are in a batch, keep the steps, write a config that is ready to run."""
+"""The shared part of both callbacks: note the examples of each batch, keep the steps, write a config to run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Noting:
         self.sampler, self.seen = sampler, seen
 
     def __iter__(self) -> Iterator[list[int]]:
-        self.seen.clear()  # what was read ahead and never used, at the end of an epoch
+        self.seen.clear()  # batches that were read ahead and not used, at the end of an epoch
         for batch in self.sampler:
             self.seen.append([int(i) for i in batch])
             yield batch
@@ -45,7 +45,7 @@ class Noting:
 
 @dataclass(eq=False)
 class Recording:
-    """One run, as it goes on: steps are written to trace/ of the folder, the config at the end."""
+    """A training run: its steps are written to trace/ of the folder as they are made, the config at the end."""
 
     folder: Path
     tables: Mapping[str, Mapping[str, Any]]
@@ -55,7 +55,7 @@ class Recording:
 
     @classmethod
     def of(cls, folder: Any, model: Mapping[str, Any], sets: Mapping[str, Any], method: str) -> Recording:
-        """Refuses what could not be run at the end before training begins."""
+        """Checks before training begins that the config can be run at the end."""
         home = Path(folder)
         if (home / "trace").exists() or (home / "amends.toml").exists():
             raise BadInput(f"a run was recorded here already; {home}; choose another folder, or remove it first")
@@ -78,7 +78,7 @@ class Recording:
         return loader
 
     def step(self, model: nn.Module, optimiser: Any) -> None:
-        """Right before a step of the optimiser."""
+        """To call right before a step of the optimiser."""
         if len(self.seen) < self.parts:
             raise BadInput(
                 f"{self.parts} batches were computed and {len(self.seen)} were noted; callback; "

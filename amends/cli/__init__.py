@@ -1,4 +1,4 @@
-"""The command line: each command parses, calls one thing of the library, and stores what comes back."""
+"""The command line: each command parses its options, calls one function of the library, and shows the result."""
 
 from amends.cli.app import main
 

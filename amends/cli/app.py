@@ -1,4 +1,4 @@
-"""The commands by name, found without importing torch; and every error as one line and a code."""
+"""The commands by name, without importing torch; every error becomes one line and an exit code."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ EXIT = (
 )  # fmt: skip
 
 
-AGAIN = 3.0  # seconds in which a second signal is the same wish
-NAMES = (errno.ENAMETOOLONG, errno.ELOOP)  # of what a user wrote, not of the disk
+AGAIN = 3.0  # seconds in which a second signal counts as the first
+NAMES = (errno.ENAMETOOLONG, errno.ELOOP)  # errors of a path the user wrote, not of the disk
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
 
@@ -92,12 +92,12 @@ def cli() -> None:
 
 
 class Terminated(BaseException):
-    """SIGTERM, as an exception, so that what is half-written is cleaned away."""
+    """SIGTERM as an exception, so that half-written files are removed."""
 
 
 def _heed() -> None:
-    """SIGINT and SIGTERM stop the program once. `timeout` and impatient people ask twice: what comes right behind the
-    first does not stop the clearing away."""
+    """SIGINT and SIGTERM stop the program once. `timeout` and impatient people send two signals: the second one must
+    not interrupt the clean-up."""
     last = [float("-inf")]
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -111,7 +111,7 @@ def _heed() -> None:
 
 
 def code_of(error: BaseException) -> int:
-    """The exit code an error stands for."""
+    """The exit code of an error."""
     for kind, code in EXIT:
         if isinstance(error, kind):
             return code
@@ -124,7 +124,7 @@ def run(args: list[str]) -> int:
     try:
         with warnings.catch_warnings():
             if not debug:
-                warnings.simplefilter("ignore")  # what other libraries tell their own users
+                warnings.simplefilter("ignore")  # warnings of other libraries
                 warnings.filterwarnings("always", category=UserWarning, module="amends")
                 warnings.showwarning = _once()
             result = cli.main(
@@ -150,7 +150,7 @@ def run(args: list[str]) -> int:
     except (BrokenPipeError, SystemExit):  # click makes the second of the first
         if not _nobody_reads():
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what Python still holds goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere
         return 141
     except AmendsError as e:
         if debug:
@@ -164,7 +164,7 @@ def run(args: list[str]) -> int:
 
 
 def _unforeseen(e: Exception, args: list[str]) -> int:
-    """Says what no part of amends foresaw: the machine's limits, or else a bug."""
+    """Reports an error that no part of amends expects: the machine's limits, or else a bug."""
     command = " ".join(args[:1])
     if is_memory(e):
         _say(f"out of memory ({first_line(e)}); {command}; give a smaller batch_size, or more memory")
@@ -180,26 +180,26 @@ def _unforeseen(e: Exception, args: list[str]) -> int:
 
 
 def is_memory(error: BaseException) -> bool:
-    """Whether memory ran out, by what Python, torch and numpy say of it."""
-    said = str(error).lower()
-    torch_said = isinstance(error, RuntimeError) and ("can't allocate memory" in said or "out of memory" in said)
-    unloaded = isinstance(error, ImportError) and ("failed to map" in said or "cannot allocate memory" in said)
-    return isinstance(error, MemoryError) or torch_said or unloaded
+    """Whether memory ran out, by the errors of Python, torch and numpy."""
+    message = str(error).lower()
+    by_torch = isinstance(error, RuntimeError) and ("can't allocate memory" in message or "out of memory" in message)
+    unloaded = isinstance(error, ImportError) and ("failed to map" in message or "cannot allocate memory" in message)
+    return isinstance(error, MemoryError) or by_torch or unloaded
 
 
 def is_disk(error: BaseException) -> bool:
-    """Whether the system refused a file, by what Python and torch say of it."""
+    """Whether the system refused a file, by the errors of Python and torch."""
     if isinstance(error, OSError):
         return error.errno in DISK
-    said = str(error)
-    return isinstance(error, RuntimeError | ImportError) and any(os.strerror(number) in said for number in DISK)
+    message = str(error)
+    return isinstance(error, RuntimeError | ImportError) and any(os.strerror(number) in message for number in DISK)
 
 
 def _nobody_reads() -> bool:
     """Whether stdout is a pipe whose reader has gone."""
-    asked = select.poll()
-    asked.register(1, 0)
-    return any(event & select.POLLERR for _, event in asked.poll(0))
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _once() -> Callable[..., None]:
@@ -221,7 +221,7 @@ def _say(text: str, kind: str = "error") -> None:
 
 def main() -> None:
     _heed()
-    for name in ("stdout", "stderr"):  # closed by whoever started it: then what is said goes nowhere
+    for name in ("stdout", "stderr"):  # closed by the parent process: output then goes nowhere
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     args = sys.argv[1:]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import config_argument, from_keys, options_of, print_json, told, trust_option
+from amends.cli.options import config_argument, from_keys, options_of, output_options, print_json, trust_option
 
 
 @click.command(short_help="Load model and data, try one batch, write nothing.")
@@ -25,7 +25,7 @@ from amends.cli.options import config_argument, from_keys, options_of, print_jso
     "batch_size",
 )
 @trust_option
-@told
+@output_options
 def check(config: Path, trust: bool, as_json: bool, quiet: bool, verbose: bool, **options) -> None:
     """Load what CONFIG names, run one batch forward and backward, and say what a repair would work on:
     shapes, classes, device, memory, and roughly how long it would take."""
@@ -33,8 +33,8 @@ def check(config: Path, trust: bool, as_json: bool, quiet: bool, verbose: bool, 
     from amends.cli.show import show_check
     from amends.workflow.check import checked
 
-    found = checked(load_job(config, options_of(options), verbose, trust))
+    facts = checked(load_job(config, options_of(options), verbose, trust))
     if as_json:
-        print_json(found)
+        print_json(facts)
     else:
-        show_check(found)
+        show_check(facts)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import print_json, run_argument, told, trust_option
+from amends.cli.options import output_options, print_json, run_argument, trust_option
 
 
 @click.command(short_help="Show how many to remove, next to both controls.")
 @run_argument
 @trust_option
-@told
+@output_options
 def curve(run: Path, trust: bool, as_json: bool, quiet: bool, verbose: bool) -> None:
     """Treat with more and more of RUN's causes gone, with nothing gone, and with as many gone at random.
 

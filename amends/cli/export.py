@@ -25,7 +25,7 @@ SHOWN = ("label-studio", "fiftyone")
 
 @click.command(
     short_help="Hand cleaned data, decisions or results to another tool.",
-    epilog="\b\nKinds:\n" + "\n".join(f"  {name:<13} {said}" for name, (_, said) in KINDS.items()),
+    epilog="\b\nKinds:\n" + "\n".join(f"  {name:<13} {description}" for name, (_, description) in KINDS.items()),
 )
 @run_argument
 @click.option("--to", "kind", required=True, metavar="KIND", help=f"One of {', '.join(KINDS)}.")

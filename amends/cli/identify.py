@@ -1,4 +1,4 @@
-"""`amends identify`: which training examples stand behind the failures."""
+"""`amends identify`: the training examples that cause the failures."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from amends.cli.options import (
     from_keys,
     options_of,
     out_option,
+    output_options,
     print_json,
-    told,
     trust_option,
 )
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @from_keys(*SEARCHING)
 @click.option("--shard", help="Score the part i/n of train alone, 0/4 for the first of four; go on with amends merge.")
 @trust_option
-@told
+@output_options
 def identify(
     config: Path,
     out: Path | None,

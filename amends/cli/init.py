@@ -20,13 +20,13 @@ def init(config: Path, source: Path | None, as_json: bool) -> None:
     """Write CONFIG with every key and its meaning; a file that exists is left alone."""
     from amends.config.first import write_first
 
-    found = write_first(config, source)
+    tables = write_first(config, source)
     if as_json:
-        print_json({"config": str(config), "found": found})
+        print_json({"config": str(config), "found": tables})
         return
-    filled = ", ".join(f"[{table}] {', '.join(keys)}" for table, keys in found.items())
+    filled = ", ".join(f"[{table}] {', '.join(keys)}" for table, keys in tables.items())
     click.echo(f"Written to {config}. {f'Filled in: {filled}.' if filled else 'Nothing is filled in yet.'}")
-    if found.get("data", {}).get("format") in ("csv", "parquet") and "label" not in found["data"]:
+    if tables.get("data", {}).get("format") in ("csv", "parquet") and "label" not in tables["data"]:
         click.echo(f"Which column of {source} holds the labels was not clear: name it with label in [data].")
-    missing = " and ".join(f"[{table}]" for table in ("model", "train", "evaluation") if table not in found)
+    missing = " and ".join(f"[{table}]" for table in ("model", "train", "evaluation") if table not in tables)
     click.echo(f"Next: fill in {missing}, then run: amends check {config}")

@@ -1,4 +1,4 @@
-"""`amends judge`: a model on data of one's own, before and after a patch."""
+"""`amends judge`: a model on the user's own data, before and after a patch."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def judge(
             ask_for_trust_in(path)
     from amends.cli.show_patches import show_judged
     from amends.patches.patch import Patch
-    from amends.workflow.judging import Asked, judged, requirements, unmet
+    from amends.workflow.judging import ToJudge, judged, requirements, unmet
 
     if patches and (model / "run.toml").is_file():
         raise BadInput(f"a run is judged before and after its own repair; {model}; give weights with --patch")
     required = requirements(require, bool(patches) or (model / "run.toml").is_file()) if require else []
     opened = [Patch.read(path) for path in patches]
-    told = judged(Asked.of(model, config), data, opened)
-    missed = unmet(required, told)
+    measured = judged(ToJudge.of(model, config), data, opened)
+    missed = unmet(required, measured)
     if as_json:
-        print_json({**told, "unmet": missed})
+        print_json({**measured, "unmet": missed})
     else:
-        show_judged(told)
+        show_judged(measured)
     for line in missed:
         note(f"not met: {line}")
     return 1 if missed else 0

@@ -1,4 +1,4 @@
-"""From a config on the command line to a job, with a word on stderr about what was loaded."""
+"""Loads the job of a config on the command line, and notes on stderr what was loaded."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def load_job(config: Path | Config, options: dict[str, Any], verbose: bool, trus
     if read.repair("spread"):
         click.get_current_context().with_resource(spread())  # until the command ends
     job = replace(open_job(read), trusted=trust)
-    for said in job.notes:
-        note(f"note: {said}")
+    for line in job.notes:
+        note(f"note: {line}")
     if verbose:
         parameters = sum(p.numel() for p in job.loaded.model.parameters() if p.requires_grad)
         note(f"model: {type(job.loaded.model).__name__}, {parameters:,} parameters that may change")

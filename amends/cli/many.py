@@ -10,16 +10,16 @@ from contextlib import redirect_stderr, redirect_stdout
 from datetime import timedelta
 
 COMPUTING = ("check", "identify", "curve", "treat", "repair", "merge")
-PATIENCE = timedelta(days=7)  # rank 0 may write for long; a rank that is lost is noticed otherwise
+PATIENCE = timedelta(days=7)  # rank 0 may write for long; a lost rank is noticed in another way
 
 
 def is_one_of_many() -> bool:
-    """Whether torchrun, or what does as it does, started this process beside others."""
+    """Whether torchrun, or a launcher like it, started several processes of which this is one."""
     return "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 def run_as_one(args: list[str], run: Callable[[list[str]], int]) -> int:
-    """`run` in this process of the group; what need not be computed is done by rank 0 alone."""
+    """`run` in this process of the group; commands that compute nothing run in rank 0 alone."""
     rank = int(os.environ["RANK"])
     if not any(arg in COMPUTING for arg in args[:2]):
         return run(args) if rank == 0 else 0
@@ -37,10 +37,10 @@ def run_as_one(args: list[str], run: Callable[[list[str]], int]) -> int:
         if rank == 0:
             code = run(args)
         else:
-            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as captured:
                 code = run(args)
             if code not in (0, 1):
-                watch.say((said.getvalue().strip().splitlines() or [f"error: exit code {code}"])[-1])
+                watch.say((captured.getvalue().strip().splitlines() or [f"error: exit code {code}"])[-1])
     sys.stdout.flush()
     sys.stderr.flush()
     if code not in (0, 1):

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from amends.cli.options import out_option, told, trust_option
+from amends.cli.options import out_option, output_options, trust_option
 
 
 @click.command(short_help="Make one search of its shards.")
 @click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @out_option("Run folder; runs/identify-1 or the next free number when left out.")
 @trust_option
-@told
+@output_options
 def merge(runs: tuple[Path, ...], out: Path | None, trust: bool, as_json: bool, quiet: bool, verbose: bool) -> None:
     """Make one run folder of RUNS, the folders of amends identify --shard 0/4, 1/4, 2/4 and 3/4.
 

@@ -1,4 +1,4 @@
-"""Options that several commands share; those of a repair are the keys of [repair], in the same words."""
+"""Options that several commands share. Those of a repair are the keys of [repair], with the same words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SEARCHING = (
 )
 TREATING = ("treat", "learn", "relabel", "floor", "broken_costs", "require")
 HOW_MANY = ("top", "fraction")
-FLAGS = ("relabel", "anyway", "unsafe_pickle", "spread")  # that are only ever switched on
+FLAGS = ("relabel", "anyway", "unsafe_pickle", "spread")  # that can only be switched on
 
 
 class NameOrNumber(click.Choice):
@@ -47,7 +47,7 @@ class NameOrNumber(click.Choice):
 
 
 def from_keys(*names: str) -> Callable[[Any], Any]:
-    """One option for each key of [repair] or of [data]; None where it is not given, so that the config holds."""
+    """One option for each key of [repair] or [data]; None if it is not given, so that the config decides."""
 
     def wrap(command: Any) -> Any:
         for name in reversed(names):
@@ -59,20 +59,20 @@ def from_keys(*names: str) -> Callable[[Any], Any]:
 
 def _option(name: str, key: Key) -> Any:
     text = f"--{name.replace('_', '-')}"
-    said = key.help[0].upper() + key.help[1:] + "."
+    help_text = key.help[0].upper() + key.help[1:] + "."
     if key.kinds == (bool,):
-        return click.option(text if name in FLAGS else f"{text}/--no-{name}", name, default=None, help=said,
+        return click.option(text if name in FLAGS else f"{text}/--no-{name}", name, default=None, help=help_text,
                             is_flag=True)  # fmt: skip
     if name == "group":
-        return click.option(text, name, multiple=True, help=f"{said[:-1]}; may be given several times.")
+        return click.option(text, name, multiple=True, help=f"{help_text[:-1]}; may be given several times.")
     kind: Any = click.Choice(key.choices) if key.choices else key.kinds[0]
     if key.choices and float in key.kinds:
         kind = NameOrNumber(key.choices)
-    return click.option(text, name, type=kind, default=None, help=said)
+    return click.option(text, name, type=kind, default=None, help=help_text)
 
 
 def options_of(given: dict[str, Any]) -> dict[str, Any]:
-    """As the config takes them: one group is a name, several are a list."""
+    """The options as the config takes them: one group is a name, several are a list."""
     group = given.pop("group", None)
     if group:
         given["group"] = group[0] if len(group) == 1 else list(group)
@@ -82,24 +82,24 @@ def options_of(given: dict[str, Any]) -> dict[str, Any]:
 def numbers_in(text: str | None, option: str) -> list[int]:
     """Whole numbers with commas between them."""
     try:
-        found = [int(part) for part in text.split(",")] if text else []
+        numbers = [int(part) for part in text.split(",")] if text else []
     except ValueError:
-        found = [-1]
-    if any(n < 0 for n in found):
+        numbers = [-1]
+    if any(n < 0 for n in numbers):
         raise click.BadParameter(f"{text!r} is not a list such as 3,17", param_hint=option)
-    return found
+    return numbers
 
 
 def one_way(options: dict[str, Any], **others: Any) -> None:
-    """What to remove is said once."""
-    said = {**{k: options.get(k) for k in HOW_MANY}, **others}
-    asked = [f"--{k}" for k, v in said.items() if v is not None and v is not False]
-    if len(asked) > 1:
-        raise click.UsageError(f"{' and '.join(asked)} each say what to remove; give one of them")
+    """A usage error if more than one option says what to remove."""
+    ways = {**{k: options.get(k) for k in HOW_MANY}, **others}
+    given = [f"--{k}" for k, v in ways.items() if v is not None and v is not False]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} each say what to remove; give one of them")
 
 
 def config_argument(command: Any) -> Any:
-    """The config, amends.toml in this folder unless told otherwise."""
+    """The config: amends.toml in this folder when left out."""
     return click.argument("config", type=click.Path(path_type=Path), default=Path("amends.toml"))(command)
 
 
@@ -118,20 +118,20 @@ def weights_argument(command: Any) -> Any:
 
 
 def target_option(command: Any) -> Any:
-    """Where one thing goes that is asked for by name."""
-    said = "Where to write; nothing is overwritten."
-    return click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help=said)(command)
+    """The required path of a single output."""
+    help_text = "Where to write; nothing is overwritten."
+    return click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help=help_text)(command)
 
 
-def out_option(said: str) -> Any:
-    return click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), help=said)
+def out_option(help_text: str) -> Any:
+    return click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), help=help_text)
 
 
 def json_option(command: Any) -> Any:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout.")(command)
 
 
-def told(command: Any) -> Any:
+def output_options(command: Any) -> Any:
     """--json, -q and -v."""
     command = click.option("-v", "--verbose", is_flag=True, help="Say on stderr what was loaded.")(command)
     return json_option(quiet_option(command))
@@ -142,8 +142,8 @@ def quiet_option(command: Any) -> Any:
 
 
 def trust_option(command: Any) -> Any:
-    said = "Run the code that a run.toml made elsewhere names; look at it first."
-    return click.option("--trust", is_flag=True, help=said)(command)
+    help_text = "Run the code that a run.toml made elsewhere names; look at it first."
+    return click.option("--trust", is_flag=True, help=help_text)(command)
 
 
 def print_json(value: Any) -> None:
@@ -152,5 +152,5 @@ def print_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person, beside the results."""
+    """A line for the person on stderr, apart from the results."""
     print(visible(text), file=sys.stderr)

@@ -46,17 +46,19 @@ def patch(
         raise BadInput(f"the target exists; {out}; choose another with -o, or remove it first")
     from amends.patches.patch import Patch
     from amends.patches.show import described
-    from amends.workflow.patching import patch_of_run, shown_in
+    from amends.workflow.patching import patch_of_run, show_in_run
 
-    made, others = patch_of_run(opened, exact, weights, [Patch.read(path) for path in beside], not quiet)
-    made.save(out)
-    told = described(made) | {"beside": [{"path": str(p), **row} for p, row in zip(beside, others, strict=True)]}
-    told = {"path": str(out), **told}
+    result, reports = patch_of_run(opened, exact, weights, [Patch.read(path) for path in beside], not quiet)
+    result.save(out)
+    description = described(result) | {
+        "beside": [{"path": str(p), **row} for p, row in zip(beside, reports, strict=True)]
+    }
+    description = {"path": str(out), **description}
     try:
-        shown_in(opened, told)
+        show_in_run(opened, description)
     except (DiskError, Locked) as e:
         note(f"note: the report of the run does not show the patch ({e})")
     if as_json:
-        print_json(told)
+        print_json(description)
     else:
-        show_patch(told, out)
+        show_patch(description, out)

@@ -16,7 +16,7 @@ from amends.cli.options import (
     one_way,
     options_of,
     out_option,
-    told,
+    output_options,
     trust_option,
 )
 from amends.errors import BadInput
@@ -29,7 +29,7 @@ from amends.errors import BadInput
 @click.option("--approved", is_flag=True, help="Go on from the search in -o and remove what its causes.csv says.")
 @click.option("--ids", type=click.Path(path_type=Path), help="Remove these: a CSV with a column id or index.")
 @trust_option
-@told
+@output_options
 def repair(
     config: Path,
     out: Path | None,

@@ -21,8 +21,8 @@ def report(run: Path, as_json: bool) -> None:
     with Run.writing(run, but=("report.html",)):
         text = page(run)
 
-        def fill(made: Path) -> None:
-            (made / "report.html").write_text(text, encoding="utf-8")
+        def fill(target: Path) -> None:
+            (target / "report.html").write_text(text, encoding="utf-8")
 
         add_to_run(run, fill)
     if as_json:

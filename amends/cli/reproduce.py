@@ -81,4 +81,4 @@ def _show(known: dict[str, str], as_json: bool) -> None:
         print_json(known)
     else:
         wide = max(map(len, known))
-        click.echo("\n".join(f"{name:{wide}}  {said}" for name, said in known.items()))
+        click.echo("\n".join(f"{name:{wide}}  {description}" for name, description in known.items()))

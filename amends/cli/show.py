@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 class Screen(Console):
-    """A console on which words of a user's data are words: none of them moves the cursor or changes a colour."""
+    """A console on which text from a user's data cannot move the cursor or change a colour."""
 
     def print(self, *objects: Any, **how: Any) -> None:
         super().print(*(visible(o) if isinstance(o, str) else o for o in objects), **how)
 
     def on_broken_pipe(self) -> None:
-        """Ends as with any closed pipe; rich would leave with 1, which says that a requirement was not met."""
+        """Ends as with any closed pipe; rich would exit with 1, the code for a requirement that was not met."""
         raise BrokenPipeError
 
 
 class Cells(Table):
-    """A table with the same promise."""
+    """A table whose cells cannot do so either."""
 
     def add_row(self, *cells: Any, **how: Any) -> None:
         super().add_row(*(visible(c) if isinstance(c, str) else c for c in cells), **how)
@@ -56,7 +56,7 @@ def share_of(value: float | None) -> str:
 
 
 def finish(metrics: dict[str, Any], causes: pd.DataFrame, out: Path, as_json: bool, config: Config) -> int:
-    """Print what came of a repair; the exit code is 1 where a requirement was not met."""
+    """Prints the result of a repair; the exit code is 1 if a requirement was not met."""
     require = config.repair("require")
     missed = unmet(require, metrics)
     if as_json:
@@ -99,7 +99,7 @@ def show_next(steps: Sequence[Next], console: Console) -> None:
 def show_causes(
     causes: pd.DataFrame, true: Sequence[Any] | None = None, console: Console | None = None, most: int = 10
 ) -> None:
-    """The first causes, with their true labels where these are known."""
+    """The first causes, with their true labels if these are known."""
     named = ["id"] if bool((causes["id"].astype(str) != causes["index"].astype(str)).any()) else []
     extra = [] if true is None else ["true"]
     columns = ("rank", "index", *named, "given", "suggested", *extra, "p(given)", "score")
@@ -119,18 +119,18 @@ def _short(value: Any, most: int = 24) -> str:
 def show_curve(
     curve: Sequence[Mapping[str, Any]], chosen: int = 0, console: Console | None = None, learned: bool = False
 ) -> None:
-    """An arrow marks the row that is handed back: the number that was chosen, or the row that learned too."""
+    """An arrow marks the repair itself: the number that was chosen, or the row that learned too."""
     table = table_of("How many to remove (accuracy)", "removed", "holdout", "at random", "remaining", "at random ")
     rows = {(r["by"], int(r["removed"])): r for r in curve}
     nothing = rows["nothing", 0]
     table.add_row("0 (control)", share_of(nothing["holdout"]), "", share_of(nothing["remaining"]), "")
     for (by, count), row in rows.items():
         if by == "causes":
-            control = rows.get(("random", count), {})  # a large model has one at the number chosen alone
+            control = rows.get(("random", count), {})  # a large model has one only at the chosen number
             mark = " ←" if count == chosen and not learned else ""
             pairs = [(share_of(row[name]), share_of(control.get(name))) for name in ("holdout", "remaining")]
             table.add_row(f"{count}{mark}", *pairs[0], *pairs[1])
-        elif by == "causes, failures learned" and learned:  # what is handed back
+        elif by == "causes, failures learned" and learned:  # the repair itself
             table.add_row(f"{count}, learned too ←", share_of(row["holdout"]), "", share_of(row["remaining"]), "")
     (console or console_of()).print(table)
 
@@ -152,8 +152,8 @@ def show_verdict(metrics: Mapping[str, Any], console: Console | None = None) -> 
         console.print(f"  {name:<12}  accuracy {row['before']:.3f} → {row['after']:.3f}, {what}")
     if metrics["learned"]:
         alone = (forgetting_alone(metrics) or {}).get("holdout")
-        beside = "" if metrics["remaining"] is None else " and from right examples"
-        console.print(f"  learned       also from the query failures{beside}")
+        also = "" if metrics["remaining"] is None else " and from right examples"
+        console.print(f"  learned       also from the query failures{also}")
         if alone is not None:
             console.print(f"                forgetting alone takes accuracy on the holdout failures to {alone:.3f}")
         console.print("                do not test the repaired model on them; failures.csv marks the failures")
@@ -256,6 +256,6 @@ def show_check(checked: Mapping[str, Any]) -> None:
                   f"forward and backward in {batch['backward_s']:.3g} s")  # fmt: skip
     console.print(f"{'memory':<12} {memory['data_mb']:.0f} MB of data, {memory['peak_mb']:.0f} MB in total so far")
     console.print(f"{'a repair':<12} about {checked['estimate']}, a rough guess")
-    for said in checked["notes"]:
-        console.print(f"{'note':<12} {said}")
+    for line in checked["notes"]:
+        console.print(f"{'note':<12} {line}")
     console.print("Nothing was written.")

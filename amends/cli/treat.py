@@ -15,8 +15,8 @@ from amends.cli.options import (
     one_way,
     options_of,
     out_option,
+    output_options,
     run_argument,
-    told,
     trust_option,
 )
 
@@ -30,7 +30,7 @@ from amends.cli.options import (
 @click.option("--leave-out", help="Failures whose own label is wrong, by index and with commas: they leave the query.")
 @from_keys("solver", "spread", *TREATING)
 @trust_option
-@told
+@output_options
 def treat(
     run: Path,
     out: Path | None,

@@ -20,16 +20,16 @@ def verify(run: Path, as_json: bool) -> None:
     from amends.runs.run import Run
 
     opened = Run.open(run)
-    found = list(manifest.damage(run))
-    if not found:
+    damaged = list(manifest.damage(run))
+    if not damaged:
         opened.causes()
     if as_json:
-        print_json({"run": str(run), "files": len(manifest.read(run)), "damaged": found,
+        print_json({"run": str(run), "files": len(manifest.read(run)), "damaged": damaged,
                     "others": manifest.strangers(run)})  # fmt: skip
-    for line in found[:-1]:
+    for line in damaged[:-1]:
         note(f"error: {line}")
-    if found:
-        raise RunMismatch(found[-1])
+    if damaged:
+        raise RunMismatch(damaged[-1])
     if not as_json:
         click.echo(f"{run}: {len(manifest.read(run))} files are as they were written.")
         for name in manifest.strangers(run):

@@ -16,7 +16,7 @@ LABELS = ("label", "labels", "y", "target", "targets", "class", "category", "int
 TEXTS = ("text", "sentence", "review", "question", "content", "body")
 IMAGES = ("image", "path", "file", "filename", "image_path", "file_name")
 GIVE = "give a Hugging Face directory, a folder of images, a CSV, a parquet or a JSON lines file"
-LOOKED_AT = 20  # pictures that say whether all have one channel
+LOOKED_AT = 20  # pictures, to see whether all have one channel
 HELD_OUT = ("test", "validation", "valid", "val", "eval", "evaluation")
 SHOWN = {
     "function": '"my_model:build"', "options": "{ width = 64 }", "weights": '"model.safetensors"',
@@ -59,9 +59,9 @@ def write_first(target: Path, source: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def first_text(filled: dict[str, dict[str, Any]], source: str | None = None) -> str:
-    """The config as text, with every key that is not filled in as a comment."""
-    said = f" Filled in from {source}." if source else ""
-    lines = [f"# The config of amends.{said} A key behind # is not used; remove the # to use it.",
+    """The config as text; every key that is not filled in is a comment."""
+    origin = f" Filled in from {source}." if source else ""
+    lines = [f"# The config of amends.{origin} A key behind # is not used; remove the # to use it.",
              "# Paths are relative to this file. Check it with: amends check"]  # fmt: skip
     for table, keys in TABLES.items():
         values = filled.get(table, {})
@@ -85,7 +85,7 @@ def _line(table: str, key: str, rule: Key, values: dict[str, Any]) -> str:
 
 
 def look_at(source: Path, folder: Path) -> dict[str, dict[str, Any]]:
-    """What a path tells about the model and the data."""
+    """Keys of the config that can be read from a path to a model or to data."""
     if not source.exists():
         raise BadInput(f"no such file or folder; {source}; {GIVE}")
     where = Path(os.path.relpath(source, folder)).as_posix()
@@ -134,7 +134,7 @@ def _pictures(source: Path, where: str) -> dict[str, dict[str, Any]]:
 
 
 def _gray(paths: list[Path]) -> bool:
-    """Whether all of these pictures have one channel; not where they cannot be read."""
+    """Whether all of these pictures have one channel; False if one cannot be read."""
     try:
         from PIL import Image
     except ImportError:
@@ -195,7 +195,7 @@ def _is_number(value: str) -> bool:
 
 
 def _columns(columns: dict[str, bool]) -> dict[str, Any]:
-    """What each column is for, by its name and whether it holds numbers; a column that is not clear is left out."""
+    """The use of each column, by its name and whether it holds numbers; an unclear column is left out."""
     low = {name.lower(): name for name in columns}
     label = next((low[n] for n in LABELS if n in low), None)
     roles: dict[str, Any] = {} if label is None else {"label": label}

@@ -1,4 +1,4 @@
-"""Every key of amends.toml, once: the reader, `amends init` and the options of the command line all look here."""
+"""Every key of amends.toml, once, for the reader, `amends init` and the options of the command line."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Key:
     choices: tuple[str, ...] = ()
     default: Any = None
     path: bool = False  # a file or folder, relative to the config
-    items: type | None = None  # what a list holds, where all that it holds is of one kind
+    items: type | None = None  # the type of the items of a list, if all have one type
 
     @property
     def kind(self) -> str:
-        """What it may hold, in words, for an error."""
+        """The allowed values in words, for an error."""
         if self.choices:
             return f"one of {', '.join(self.choices)}" + (", or a number" if float in self.kinds else "")
         of = {None: "", str: " of texts", int: " of whole numbers", float: " of numbers"}[self.items]

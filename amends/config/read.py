@@ -45,7 +45,8 @@ class Config:
         return f"{self.where} [{table}]"
 
     def with_options(self, **options: Any) -> Config:
-        """With options of the command line as keys of [repair], or of every data set; None means not given."""
+        """The config with options of the command line as keys of [repair], or of every data set; None means not
+        given."""
         given = {k: v for k, v in options.items() if v is not None}
         if not given:
             return self
@@ -87,12 +88,12 @@ def read_config(path: Path) -> Config:
 
 
 def as_config(tables: Mapping[str, Any], folder: Path, where: str) -> Config:
-    """A Config, once every key is known, every value is of its kind and nothing that is needed is missing."""
+    """A Config, checked: every key is known, every value has its type, and nothing needed is missing."""
     for name, table in tables.items():
         homes = [t for t, keys in TABLES.items() if name in keys and t != "keep"]
         if name not in TABLES and homes and not isinstance(table, Mapping):
-            told = f"write it below [{homes[0]}]; is the line with the header commented out?"
-            raise BadInput(f"{name} is a key outside of every table; {where}; {told}")
+            todo = f"write it below [{homes[0]}]; is the line with the header commented out?"
+            raise BadInput(f"{name} is a key outside of every table; {where}; {todo}")
         if name not in TABLES:
             raise BadInput(f"unknown table [{name}]; {where}; {nearest(name, TABLES)}")
         if not isinstance(table, Mapping):
@@ -127,7 +128,7 @@ def _is_one_of(value: Any, kinds: tuple[type, ...]) -> bool:
 
 
 def _whole(config: Config) -> None:
-    """Checks what involves several keys."""
+    """Checks rules that involve several keys."""
     model, failures = config["model"], config["failures"]
     if not ("function" in model or "huggingface" in model):
         raise BadInput(f"no model; {config.where_is('model')}; give function or huggingface")
@@ -173,7 +174,7 @@ def requirements(text: str) -> list[tuple[str, float]]:
 
 
 def unmet(text: str | None, metrics: Mapping[str, Any]) -> list[str]:
-    """The requirements that the measured accuracies do not meet, each in words."""
+    """The requirements that the measured accuracies do not meet, in words."""
     missed = []
     for name, least in requirements(text) if text else []:
         after = (metrics.get(name) or {}).get("after")
@@ -183,5 +184,5 @@ def unmet(text: str | None, metrics: Mapping[str, Any]) -> list[str]:
 
 
 def absolute(config: Config) -> Config:
-    """The same with the full path of its folder, so that it can be read from anywhere."""
+    """The config with the absolute path of its folder, so that it can be used from anywhere."""
     return replace(config, folder=config.folder.resolve())

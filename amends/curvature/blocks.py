@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from amends.curvature.dense import nonnegative
+from amends.errors import NonFinite
 from amends.evidence.params import Params
 
 
@@ -37,8 +38,13 @@ class Place:
 
 
 def eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors; half precision is widened, since torch has no routine for it, and float32 where its
-    routine finds no end."""
+    """Eigenvalues and eigenvectors. Half precision is widened, since torch has no routine for it, and so is float32 if
+    its routine does not converge."""
+    if not symmetric.isfinite().all():
+        raise NonFinite(
+            "the curvature is NaN or infinite; train; look for inputs that are far larger than the others, or check "
+            "the model"
+        )
     wide = symmetric if symmetric.dtype in (torch.float32, torch.float64) else symmetric.float()
     try:
         values, vectors = torch.linalg.eigh(wide)
@@ -67,7 +73,7 @@ class Block:
         return Spectrum(values, basis_a, basis_g)
 
     def plus(self, other: Block, sign: float) -> Block:
-        """Factors are sums over examples, so adding them is as if the data had been measured together."""
+        """The sum of two blocks. Factors are sums over examples, so this is as if all data were measured together."""
         return replace(
             self,
             inputs=nonnegative(self.inputs + sign * other.inputs),
@@ -76,7 +82,7 @@ class Block:
         )
 
     def scaled(self, by: float) -> Block:
-        """As if every example were there `by` times."""
+        """The block as if every example were there `by` times."""
         return replace(self, inputs=by * self.inputs, grads=by * self.grads, count=by * self.count)
 
 

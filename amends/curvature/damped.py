@@ -1,4 +1,4 @@
-"""Curvature raised in every direction, so that none is almost flat: by as much as the data asks for, or as told."""
+"""Curvature raised in every direction, so that none is almost flat: by a given amount, or as the data requires."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Damped:
     """λ is raised by `relative` times the mean of the diagonal, or, where that is None, by ‖∇log p(D|θ)‖² / 2 `nats`.
 
     The inverse of a measured curvature is dominated by its smallest values, which are the least well
-    known: without damping, linear influence is mostly their noise. How far the quadratic can be trusted
-    shows in what it says of θ̂ itself. Training ended there, so a Newton step with all of D should gain
-    next to nothing; with this λ it gains `nats` at most. At an optimum the gradient is zero, and so is λ,
-    but for a thousandth of the mean, in case D says nothing about some direction.
+    known: without damping, linear influence is mostly their noise. The trust in the quadratic is tested
+    at θ̂ itself. Training ended there, so a Newton step with all of D should gain next to nothing; with
+    this λ it gains at most `nats`. At an optimum the gradient is zero, and so is λ, except for a
+    thousandth of the mean, in case D has no curvature in some direction.
     """
 
     inner: Curvature

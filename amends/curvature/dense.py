@@ -58,7 +58,7 @@ class DensePrecision:
 
     @cached_property
     def _cholesky(self) -> Tensor | None:
-        """More exact than the spectrum; None where the matrix is too close to singular."""
+        """The Cholesky factor, more exact than the spectrum; None if the matrix is too close to singular."""
         factor, info = torch.linalg.cholesky_ex(self.dense())
         diagonal = factor.diagonal()
         well = int(info) == 0 and float(diagonal.min()) > 1e-6 * float(diagonal.max())
@@ -89,7 +89,7 @@ class DensePrecision:
 
 
 def nonnegative(matrix: Tensor) -> Tensor:
-    """The nearest matrix without negative eigenvalues; the same matrix where it has none."""
+    """The nearest matrix without negative eigenvalues; the matrix itself if it has none."""
     half = matrix.dtype in (torch.bfloat16, torch.float16)
     values, vectors = torch.linalg.eigh(matrix.float() if half else matrix)
     low = values[..., :1]

@@ -41,7 +41,7 @@ class DiagonalPrecision:
 
     @property
     def _silent(self) -> Params:
-        """Where the data has no curvature, to rounding."""
+        """A mask of the coordinates where the data has no curvature, within rounding."""
         if not self.data:
             return {}
         tiny = torch.finfo(next(iter(self.data.values())).dtype).eps * self.mean
@@ -99,7 +99,7 @@ def _of_shard(part: Factor, theta: Params, probe: Probe, layout: Plan) -> Params
         uses, shared = run.uses, {}
 
         def receive(call: Call, g: Tensor, uses=uses, shared=shared) -> None:
-            """Squares at once where the parameter is used once; otherwise adds up its uses first."""
+            """Squares at once if each parameter is used once; otherwise adds up the uses first."""
             owned = call.owned
             if all(uses[name] == 1 for name in owned.names.values()):
                 for own, value in squared(owned.module, owned.rule, call.input, g).items():

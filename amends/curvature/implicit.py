@@ -24,7 +24,7 @@ class ImplicitPrecision:
     """v ↦ Σᵢ wᵢ JᵢᵀHᵢJᵢ v + λv, each part at the point where it was measured.
 
     When λ is 0, `solve` adds `damping` times the mean of the diagonal in every direction: without the
-    matrix, nothing shows in which of them the data has no curvature.
+    matrix, it is unknown which directions have no curvature.
     """
 
     parts: tuple[tuple[Factor, Params, float], ...]
@@ -40,18 +40,18 @@ class ImplicitPrecision:
         return total
 
     def lifted(self, vector: Params) -> Params:
-        """The product with what `solve` inverts."""
+        """The product with the matrix that `solve` inverts."""
         return plus(self @ vector, vector, self.shift)
 
     @cached_property
     def diagonal(self) -> Params:
-        """An estimate with sampled labels, as the preconditioner; of a path of edits, that of its start."""
+        """An estimate with sampled labels, for the preconditioner; after edits, still that of the start."""
         factor, theta, sign = self.parts[0]
         return scaled(diagonal(factor, theta, Sampled()), sign)
 
     @cached_property
     def mean(self) -> float:
-        """The mean of the diagonal, without λ: exact, one backward pass per output, as for the other shapes."""
+        """The mean of the diagonal, without λ: exact, with one backward pass per output, as for other precisions."""
         means = (sign * float(flatten(diagonal(f, theta, self.kind)).mean()) for f, theta, sign in self.parts)
         return max(0.0, sum(means))
 
@@ -73,7 +73,7 @@ class ImplicitPrecision:
         return self.solver(self, vector)
 
     def sampled(self, batch: int, noise: Generator) -> ImplicitPrecision:
-        """The same from random batches, each scaled up to stand for its part, with the damping of the whole."""
+        """The precision on random batches, each scaled up to represent its part, with the damping of the whole."""
         parts = tuple((_some(factor, batch, noise), theta, sign) for factor, theta, sign in self.parts)
         return replace(self, parts=parts, prior=self.lift, damping=0.0)
 

@@ -1,4 +1,4 @@
-"""Which second-order matrix: Σᵢ wᵢ Σᵣ (Jᵢᵀuᵢᵣ)(Jᵢᵀuᵢᵣ)ᵀ, with output vectors u of each kind's own.
+"""Which second-order matrix: Σᵢ wᵢ Σᵣ (Jᵢᵀuᵢᵣ)(Jᵢᵀuᵢᵣ)ᵀ, where each kind has its own output vectors u.
 
 J is the Jacobian of the outputs of one example. Gradients are squared per example and then summed:
 the square of a batch gradient would depend on the batch.
@@ -93,8 +93,8 @@ class GGN:
 
 @dataclass(frozen=True)
 class Measure:
-    """What every way to measure curvature takes: which matrix, λ, and the damping, a share of the mean of the
-    diagonal that is used where λ is 0 and the data has no curvature."""
+    """The options of every way to measure curvature: which matrix, λ, and the damping, a share of the mean of the
+    diagonal that is used if λ is 0 and the data has no curvature."""
 
     kind: Kind = Empirical()
     prior: float = 0.0

@@ -109,19 +109,19 @@ class Kronecker(Measure):
 
     def _blocks(self, factor: Factor, theta: Params, layers: list[Owned]) -> tuple[Block, ...]:
         probe = self.kind.probe(factor)
-        found = factor.sum(lambda part: _factors(part, theta, probe, layers))
+        sums = factor.sum(lambda part: _factors(part, theta, probe, layers))
         return tuple(
             Block(
-                Place(len(found[f"a {i}"]), o.names["weight"], o.names.get("bias")),
-                found[f"a {i}"], found[f"g {i}"], float(found[f"n {i}"]),
+                Place(len(sums[f"a {i}"]), o.names["weight"], o.names.get("bias")),
+                sums[f"a {i}"], sums[f"g {i}"], float(sums[f"n {i}"]),
             )
             for i, o in enumerate(layers)
         )  # fmt: skip
 
 
 def _factors(part: Factor, theta: Params, probe: Probe, layers: list[Owned]) -> dict[str, Tensor]:
-    """For layer i of one shard: A as "a i", G as "g i", and as "n i" how many examples and places they count."""
-    found: dict[str, Tensor] = {}
+    """For each layer i of one shard: A as "a i", G as "g i", and the number of examples and places as "n i"."""
+    sums: dict[str, Tensor] = {}
     place = {owned: i for i, owned in enumerate(layers)}
     for _, run, w, vectors in passes(part, theta, probe, layers):
         seen: set[Owned] = set()
@@ -129,18 +129,18 @@ def _factors(part: Factor, theta: Params, probe: Probe, layers: list[Owned]) -> 
         def receive(call: Call, g: Tensor, w: Tensor = w, seen: set[Owned] = seen) -> None:
             owned, i = call.owned, place[call.owned]
             out = _outward(owned, g)
-            found[f"g {i}"] = found.get(f"g {i}", 0) + torch.einsum("bgot,bgpt->gop", out, out)
+            sums[f"g {i}"] = sums.get(f"g {i}", 0) + torch.einsum("bgot,bgpt->gop", out, out)
             if owned not in seen:  # inputs are those of the batch, whatever is sent back
                 seen.add(owned)
                 a, _ = _rows(owned, call.input, g)
                 weighted = a * w.abs()[:, None, None, None]
-                found[f"a {i}"] = found.get(f"a {i}", 0) + torch.einsum("bgit,bgjt->gij", weighted, a)
+                sums[f"a {i}"] = sums.get(f"a {i}", 0) + torch.einsum("bgit,bgjt->gij", weighted, a)
                 count = torch.tensor(float(w.abs().sum()) * a.shape[-1], dtype=torch.float64)
-                found[f"n {i}"] = found.get(f"n {i}", 0) + count
+                sums[f"n {i}"] = sums.get(f"n {i}", 0) + count
 
         for vector in vectors:
             run.back(vector, receive)
-    return found
+    return sums
 
 
 def _chosen(factor: Factor, theta: Params) -> tuple[list[Owned], Plan]:

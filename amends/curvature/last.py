@@ -27,7 +27,7 @@ def last_layer(data: Factor, theta: Params) -> tuple[Tensor, Tensor]:
 
 
 def last_gradients(data: Factor, theta: Params) -> tuple[Tensor, Tensor]:
-    """Rows a and g such that (a·a')(g·g') is the dot product of two examples' gradients of the last linear layer.
+    """Rows a and g for which (a·a')(g·g') is the dot product of two examples' gradients of the last linear layer.
 
     The gradient of a sequence is a sum of aₜgₜᵀ over its places. It is replaced by a random projection of
     either side, the same for all examples, which keeps dot products on average.
@@ -59,8 +59,8 @@ def _seen(data: Factor, theta: Params) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _pooled(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    there = (g != 0).any(-1, keepdim=True).to(a)
-    return (a * there).sum(1) / there.sum(1).clamp(min=1), g.sum(1)
+    mask = (g != 0).any(-1, keepdim=True).to(a)
+    return (a * mask).sum(1) / mask.sum(1).clamp(min=1), g.sum(1)
 
 
 def _sketched(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:

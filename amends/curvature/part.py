@@ -1,4 +1,4 @@
-"""Curvature estimated from a random part of the data, where all of it would cost too much."""
+"""Curvature estimated from a random part of the data, if all of it would cost too much."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amends.posteriors import Curvature, Precision
 
 @dataclass(frozen=True)
 class Part:
-    """Measured on at most `most` examples, drawn at random and scaled up to stand for all."""
+    """Measured on at most `most` examples, drawn at random and scaled up to represent all."""
 
     inner: Curvature
     most: int

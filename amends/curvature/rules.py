@@ -121,8 +121,8 @@ BY_NAME: dict[str, Rule] = {"RMSNorm": rms_norm, "Conv1D": turned_linear}
 def rule_for(module: nn.Module) -> Rule | None:
     """The rule of a layer, or of a subclass with the same forward.
 
-    Layers of transformers are told by their names. That is a guess; like every rule, it is trusted only
-    where it agrees with autograd.
+    Layers of transformers are recognised by their names. That is a guess; like every rule, it is trusted
+    only where it agrees with autograd.
     """
     for kind, rule in RULES.items():
         if isinstance(module, kind) and type(module).forward is kind.forward:

@@ -11,7 +11,7 @@ from amends.posteriors import Curvature, Precision
 
 @dataclass(frozen=True)
 class Scaled:
-    """What `inner` measures, times `by`; λ stays."""
+    """The curvature that `inner` measures, times `by`; λ stays."""
 
     inner: Curvature
     by: float

@@ -1,5 +1,5 @@
 """Ways to insert evidence into a posterior or delete it: a posterior and a factor come in, a path of posteriors
-goes out. No editor knows whether it serves to identify or to treat.
+goes out. The same editors serve to identify and to treat.
 """
 
 from amends.editors.afresh import Afresh

@@ -10,7 +10,7 @@ from amends.posteriors import Posterior
 
 
 class Editor(Protocol):
-    """Yields its path. The first item is the start, so that every step can be refused.
+    """Yields the points of a path. The first is the start, so that a caller can refuse every step.
 
     An editor whose path has no end of its own also has `open_ended(posterior, factor) -> bool`; its
     caller must then watch what the path costs. It may also have `finer()`, which returns the same editor
@@ -22,11 +22,11 @@ class Editor(Protocol):
 
 def open_ended(editor: Editor, posterior: Posterior, factor: Factor) -> bool:
     """Whether the caller has to choose the end of the path."""
-    asked = getattr(editor, "open_ended", None)
-    return asked is not None and len(factor) > 0 and asked(posterior, factor)
+    method = getattr(editor, "open_ended", None)
+    return method is not None and len(factor) > 0 and method(posterior, factor)
 
 
 def finer(editor: Any) -> Any:
     """The same editor or climber with shorter steps, or None if it has no steps to shorten."""
-    asked = getattr(editor, "finer", None)
-    return None if asked is None else asked()
+    method = getattr(editor, "finer", None)
+    return None if method is None else method()

@@ -18,7 +18,7 @@ from amends.posteriors.gaussian import Quadratic
 
 
 class Climber(Protocol):
-    """A climber whose step length can be chosen also has `finer()`: the same, with shorter steps."""
+    """An optimiser. If its step length can be chosen it also has `finer()`: the same climber with shorter steps."""
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]: ...
 
@@ -27,7 +27,8 @@ FINER = 1 / 8
 
 
 def total(terms: Sequence[Term], theta: Params) -> tuple[Value, Params]:
-    """Value and gradient of the sum, in the order of θ: terms may have another."""
+    """Value and gradient of the sum. The gradient has its parameters in the order of θ; terms may have another
+    order."""
     value: Value = 0.0
     grad: Params | None = None
     for term in terms:
@@ -41,7 +42,7 @@ def _looked_at(terms: Sequence[Term], theta: Params) -> tuple[float, Params]:
     return float(value), grad
 
 
-FAR = 1e6  # the loss of a point that is not finite, where losses are of order one
+FAR = 1e6  # used as the loss where it is not finite; other losses are of order one
 
 
 def _checked(theta: Params, step: int) -> Params:
@@ -247,14 +248,14 @@ class Adam:
 
 
 def coarse(theta: Params) -> AbstractContextManager[Any]:
-    """Inside, a large model on a GPU is computed in bfloat16 where autocast allows: what that rounds off is far less
-    than how much gradients of batches differ."""
+    """Inside, a large model on a GPU computes in bfloat16 where autocast allows: its rounding is far smaller than the
+    differences between gradients of batches."""
     on = large(theta) and all(v.is_cuda for v in theta.values())
     return torch.autocast("cuda", torch.bfloat16) if on else nullcontext()
 
 
 def _batches(factor: Factor, size: int, noise: torch.Generator) -> Iterator[Factor]:
-    """Random batches, each scaled up to stand for the whole."""
+    """Random batches, each scaled up to represent the whole."""
     if len(factor) <= size:
         yield from _forever(factor)
     while True:

@@ -14,20 +14,20 @@ from amends.posteriors import Ensemble, Posterior
 
 @dataclass(frozen=True)
 class Each:
-    """Follows the paths of all members together; a member whose path has ended stays there."""
+    """Follows the paths of all members together; a member whose path has ended stays at its end."""
 
     editor: Editor
 
     def __call__(self, posterior: Posterior, factor: Factor) -> Iterator[Posterior]:
         ensemble = _ensemble(posterior)
         yield posterior
-        here = list(ensemble.members)
-        paths = [self.editor(member, factor) for member in here]
+        points = list(ensemble.members)
+        paths = [self.editor(member, factor) for member in points]
         for path in paths:
             next(path)
         for step in zip_longest(*paths):
-            here = [old if new is None else new for old, new in zip(here, step, strict=True)]
-            yield replace(ensemble, members=tuple(here))
+            points = [old if new is None else new for old, new in zip(points, step, strict=True)]
+            yield replace(ensemble, members=tuple(points))
 
     def open_ended(self, posterior: Posterior, factor: Factor) -> bool:
         return any(open_ended(self.editor, member, factor) for member in _ensemble(posterior).members)

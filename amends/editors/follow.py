@@ -1,4 +1,4 @@
-"""Take the end of an editor's path, or its best point under a watch."""
+"""Choose the end of an editor's path, or its best point under a watch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from amends.errors import NonFinite
 from amends.evidence.factor import Factor
 from amends.posteriors import Posterior
 
-PATIENCE = 20  # items of a path that may be worse before it is left
+PATIENCE = 20  # items that may be worse before the path is abandoned
 
 
 class Watch(Protocol):
-    """How good a posterior is; higher is better, and None means that it must not be taken."""
+    """Rates a posterior; higher is better, and None means that it must not be chosen."""
 
     def __call__(self, posterior: Posterior) -> float | None: ...
 
@@ -47,9 +47,9 @@ class Right:
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """What must not fall: each accuracy in `kept` must be at least its bound.
+    """Accuracies that must not fall: each in `kept` must be at least its bound.
 
-    Within that, the best under `inner`; without one, the furthest along the path.
+    Among the posteriors that pass, it prefers the best under `inner`, or without `inner` the furthest along the path.
     """
 
     kept: tuple[tuple[Right, float], ...]
@@ -76,8 +76,8 @@ def follow(
 ) -> Posterior:
     """The last item of the path; under a watch the best item, and among equals the latest.
 
-    Under a watch it stops after `patience` items that are worse, so that it leaves a path that runs away,
-    and ignores a NonFinite that such a path raises.
+    Under a watch it stops after `patience` items that are worse, as the path may diverge, and ignores a NonFinite
+    that such a path raises.
     """
     chosen = next(path)
     best = watch(chosen) if watch else None
@@ -103,24 +103,25 @@ def follow(
 
 
 def harmless(ways: Sequence[Callable[[], Posterior]], trained_on: Factor, log_p: Tensor | None = None) -> Posterior:
-    """Where the first of these ways ends at which what the model trained on is believed no less than before. Steps that
-    are too long for a model make it forget what it knew, so each way has shorter ones. Where these do not help either,
-    the end at which most is believed. What it believed before, `log_p` of each example, may be known."""
+    """The end of the first way that leaves the model's log-likelihood of its training examples no lower than before.
+    Steps that are too long make a model forget what it knew, so each way has shorter steps than the one before. If none
+    succeeds, the end with the highest likelihood. `log_p` of each example before the edit may be given if it is
+    known."""
     if len(ways) == 1:
         return ways[0]()
     before = float((trained_on.per_example(trained_on.network.params) if log_p is None else log_p).mean())
-    believed, most, chosen, failed = HeldOut(trained_on), -inf, None, None
+    held_out, highest, chosen, failed = HeldOut(trained_on), -inf, None, None
     for way in ways:
         try:
             end = way()
         except NonFinite as e:
             failed = e
             continue
-        now = cast("float", believed(end))
-        if now <= most and most > -inf:
+        value = cast("float", held_out(end))
+        if value <= highest and highest > -inf:
             break
-        most, chosen = now, end
-        if now >= before:
+        highest, chosen = value, end
+        if value >= before:
             break
     if chosen is None:
         raise cast("NonFinite", failed)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 MEAN, SQUARE = 0.9, 0.999  # how much of the moments is kept at each step
-LEAST = 1e-8  # beside the root of the second moment
+LEAST = 1e-8  # added to the root of the second moment
 
 
 @dataclass(eq=False)
 class Moments:
-    """Moves `point` in place, up a gradient. The numbers are those of torch.optim.Adam; one vector takes a few
-    operations a step however many parameters it holds, where a small model's step would go into calling them."""
+    """Moves `point` in place, up a gradient, with the numbers of torch.optim.Adam. As all parameters are one vector, a
+    step takes only a few operations; for a small model, one call for each parameter would take most of the time."""
 
     point: Tensor
     taken: int = 0

@@ -1,4 +1,4 @@
-"""Keep the causes under another label: the one the model gives them once it has forgotten theirs, or a person's."""
+"""Keep the causes with another label: one that a person gave, or that the model predicts after forgetting theirs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from amends.posteriors import Posterior
 
 @dataclass(frozen=True)
 class Relabel:
-    """Climbs without the deleted examples, then with them again, under the labels the model now predicts."""
+    """Climbs without the deleted examples, then with them again, labelled as the model now predicts."""
 
     climb: Climber
 
@@ -37,8 +37,8 @@ class Relabel:
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
-    """Any editor. Where it deletes an example that has a new label, it inserts it under that label in the same edit:
-    evidence −log p(y|x,θ) + log p(y′|x,θ)."""
+    """Any editor. A deleted example with a new label is inserted again with that label in the same edit: evidence
+    −log p(y|x,θ) + log p(y′|x,θ)."""
 
     editor: Editor
     labels: Mapping[int, Tensor]  # by the id of the example
@@ -62,7 +62,7 @@ class Corrected:
 
 
 def _under(deleted: Factor, y: Tensor) -> Factor:
-    """The deleted examples inserted with these targets: other evidence, so other ids."""
+    """The deleted examples inserted with these targets. This is other evidence, so they get other ids."""
     examples = replace(deleted.examples.with_targets(y), ids=-1 - deleted.ids)
     return replace(deleted, examples=examples, weights=-deleted.weights)
 
@@ -71,7 +71,7 @@ def _as_seen(deleted: Factor, theta: Params) -> Factor:
     """The deleted examples inserted with the model's predictions as targets."""
     y = deleted.examples.y
     network = deleted.network
-    said = deleted.map(lambda x, y: asked(network.likelihood, y).decide(network.outputs(theta, x)))
-    if said.numel() != y.numel():
+    predicted = deleted.map(lambda x, y: asked(network.likelihood, y).decide(network.outputs(theta, x)))
+    if predicted.numel() != y.numel():
         raise BadInput("the model's predictions cannot be used as targets; relabel; remove the causes instead")
-    return _under(deleted, said.to(y.device, y.dtype).reshape(y.shape))
+    return _under(deleted, predicted.to(y.device, y.dtype).reshape(y.shape))

@@ -13,8 +13,8 @@ from amends.posteriors import Gaussian, Posterior
 
 
 def natural_gradient(posterior: Posterior, factor: Factor, gamma: float | None) -> Params:
-    """γ F̂⁻¹ ∇ log p(S|θ)^w with the mean curvature F̂ of what q has taken in, N examples. With γ = None, 1/N: the
-    Newton step of all of it."""
+    """γ F̂⁻¹ ∇ log p(S|θ)^w, where F̂ is the mean curvature of the N examples in q. γ = None means 1/N, which is the
+    Newton step."""
     _, grad = factor.value_and_grad(posterior.mean)
     gaussian = as_gaussian(posterior)
     whole = gaussian.precision.solve(grad)
@@ -33,8 +33,8 @@ def as_gaussian(posterior: Posterior) -> Gaussian:
 class Step:
     """θ̂ + γ F̂⁻¹ ∇ log p(S|θ)^w: towards inserted evidence, away from deleted.
 
-    F̂ is the curvature, at θ̂, of what is there after the edit: for removal that of D∖C, as Guo et al. have
-    it, so that on a quadratic the step ends where training without C would.
+    F̂ is the curvature at θ̂ of the data after the edit: for removal that of D∖C, as in Guo et al., so that on a
+    quadratic the step ends where training without C would.
 
     `sizes` are the multiples of γ on the path, smallest first; with more than one, a caller's watch
     chooses among them. The direction is solved for once.

@@ -16,7 +16,7 @@ from amends.evidence.params import Params, dot, plus
 from amends.posteriors import Posterior
 
 LOOKED_AT = 32  # examples on which a difference is compared with the derivative
-AGREE = 0.01  # how far apart the two may be, relative to the derivative
+AGREE = 0.01  # how far the two may differ, relative to the derivative
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,8 @@ class Linearised:
     def outputs(self, data: Factor, known: Tensor) -> Tensor:
         """f(mean) + J v of every example, where f(mean) is `known`.
 
-        A forward pass a short way along v then gives J v at a third of the price. It is taken where it agrees with the
-        derivative on the first examples: not where outputs are rounded coarsely, as on a GPU they may be.
+        A forward pass a short way along v then gives J v at a third of the cost. It is used if it agrees with the
+        derivative on the first examples, which it may not if outputs are rounded coarsely, as on some GPUs.
         """
         network, few = data.network, data[:LOOKED_AT]
         ahead, step = self._ahead(torch.finfo(known.dtype).eps)
@@ -59,8 +59,8 @@ class Linearised:
         return data.map(lambda x, _: self.rows(lambda theta: network.outputs(theta, x))[0])
 
     def _ahead(self, rounding: float) -> tuple[Params, float]:
-        """A point along v, and how far it is: a quarter of the root of what is rounded off, relative to the mean, so
-        that rounding and leaving the tangent err about as much."""
+        """A point along v, and its distance: a quarter of the root of the rounding error, relative to the mean, so that
+        rounding and curvature cause about the same error."""
         length, size = (dot(a, a) ** 0.5 for a in (self.direction, self.origin.mean))
         step = rounding**0.5 / 4 * (size or 1.0) / (length or 1.0)
         return plus(self.origin.mean, self.direction, step), step

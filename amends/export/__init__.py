@@ -1,8 +1,8 @@
 """Runs for other tools: a run folder comes in; cleaned data, decisions, results or an adapter go out.
 
 Each function takes a run folder and a target (None: beside the run), and writes the target whole or not at all.
-Nothing is computed, but for an adapter, which is judged again; nothing is sent anywhere unless asked. Train is read
-from where the run's config says; pass `data` for a run that was made in Python.
+Nothing is computed, except that an adapter is judged again; nothing is sent anywhere unless the user asks for it.
+Train is read as the run's config says; pass `data` for a run that was made in Python.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def to_cleanlab(run: Any, out: Any = None) -> Exported:
     run = as_run(run)
     target = place(run, "cleanlab", out)
     table = issues(run)
-    write_file(target, lambda made: write_table(table.reset_index(), made))
+    write_file(target, lambda path: write_table(table.reset_index(), path))
     return Exported("cleanlab", target, len(table), undecided(run).removesuffix("; "))
 
 

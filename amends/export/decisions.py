@@ -1,4 +1,4 @@
-"""What a run says about single examples: scores, labels, and what was decided."""
+"""Scores, labels and decisions of a run, example by example."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
     relabel and its label where a repair gave another; and `harm`, from 0 to 1: the share of train that is less
     harmful, by rank."""
     frame = run.typed_causes()
-    said = run.causes().drop_duplicates("index").set_index("index")
-    frame["decision"] = said["decision"].reindex(frame["index"]).fillna("").to_numpy()
-    if NEW in said:
-        frame[NEW] = said[NEW].reindex(frame["index"]).fillna("").to_numpy()
+    causes = run.causes().drop_duplicates("index").set_index("index")
+    frame["decision"] = causes["decision"].reindex(frame["index"]).fillna("").to_numpy()
+    if NEW in causes:
+        frame[NEW] = causes[NEW].reindex(frame["index"]).fillna("").to_numpy()
     if run.state == DONE:
         frame = with_new_labels(frame, Kept.of(run, whole=True).relabelled)
     frame[NEW] = words(frame, NEW)
@@ -38,20 +38,20 @@ def decisions(run: Run, top: int | None = None) -> pd.DataFrame:
 
 
 def undecided(run: Run) -> str:
-    """That a run removed nothing, where it did not: what is handed over is a ranking."""
+    """If a run removed nothing: a note that the export is only a ranking. Else empty."""
     if run.state != DONE or run.metrics["removed"]:
         return ""
     return f"{run.metrics['verdict']}, so nothing was removed: the examples are ranked, and nothing is decided; "
 
 
 def scores(run: Run) -> np.ndarray | None:
-    """One score for each of train; None where groups were repaired one after the other."""
+    """A score for each example of train; None if groups were repaired one after the other."""
     folder = run.folder / SEARCH
     return read_identified(folder).scores if folder.is_dir() else None
 
 
 def placed(run: Run, frame: pd.DataFrame) -> np.ndarray:
-    """0 for the most harmful of train, 1 for the least: (rank − 1) / (N − 1)."""
+    """From 0 for the most harmful of train to 1 for the least: (rank − 1) / (N − 1)."""
     n = int(run.about["data"]["train"]["n"])
     every = scores(run)
     rank = frame["rank"].to_numpy() - 1 if every is None else ranks(every)[frame["index"].to_numpy()]
@@ -59,7 +59,7 @@ def placed(run: Run, frame: pd.DataFrame) -> np.ndarray:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """0 for the highest; equal values in the order of train, as in every table of a run."""
+    """The rank of each value, 0 for the highest; equal values in the order of train, as in every table of a run."""
     place = np.empty(len(values), dtype=np.int64)
     place[np.argsort(-values, kind="stable")] = np.arange(len(values))
     return place

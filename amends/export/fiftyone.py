@@ -34,22 +34,22 @@ def to_fiftyone(run: Any, out: Any = None, data: Any = None, *, top: int | None 
     train = source(run, data)
     train.needs(IMAGE, "FiftyOne", "export to label-studio instead")
     rows = frame.to_dict("records")
-    write_folder(target, lambda made: _fill(made, rows, train, run.name))
+    write_folder(target, lambda folder: _fill(folder, rows, train, run.name))
     load = f'fiftyone.Dataset.from_dir("{target}", dataset_type=fiftyone.types.FiftyOneDataset)'
     return Exported("fiftyone", target, len(rows), f"{undecided(run)}load it with {load}")
 
 
-def _fill(made: Path, rows: list[dict[str, Any]], train: Source, name: str) -> None:
-    samples = [_sample(row, train, made) for row in rows]
+def _fill(folder: Path, rows: list[dict[str, Any]], train: Source, name: str) -> None:
+    samples = [_sample(row, train, folder) for row in rows]
     about = {
         "name": name, "media_type": "image", "num_samples": len(samples),
         "info": {"made_by": "amends", "score": "higher = more harmful", "classes": list(train.records.classes)},
     }  # fmt: skip
     for file, content in (("metadata.json", about), ("samples.json", {"samples": samples})):
-        (made / file).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (folder / file).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def _sample(row: dict[str, Any], train: Source, made: Path) -> dict[str, Any]:
+def _sample(row: dict[str, Any], train: Source, folder: Path) -> dict[str, Any]:
     i = int(row["index"])
     labels = {"ground_truth": "given", "predictions": "predicted", "predictions_after": "predicted_after",
               "suggested": "suggested"}  # fmt: skip
@@ -57,7 +57,7 @@ def _sample(row: dict[str, Any], train: Source, made: Path) -> dict[str, Any]:
               "group": "group", "conflicts_with": "conflicts_with", "decision": "decision"}  # fmt: skip
     new = decided_label(row, train.records)
     return {
-        "filepath": _file(train, i, made),
+        "filepath": _file(train, i, folder),
         "tags": [row["decision"]] if row["decision"] else [],
         "metadata": None,
         "train_index": i,
@@ -68,15 +68,15 @@ def _sample(row: dict[str, Any], train: Source, made: Path) -> dict[str, Any]:
     }
 
 
-def _file(train: Source, i: int, made: Path) -> str:
+def _file(train: Source, i: int, folder: Path) -> str:
     given = train.inputs[i]
     if isinstance(given, Path):
         return str(given.resolve())
     content, suffix = file_of(train, i)
     known = train.id(i)
     path = Path("data") / f"{i if known is None else f'{i}-{safe(known)}'}{suffix}"
-    (made / path).parent.mkdir(exist_ok=True)
-    (made / path).write_bytes(content)
+    (folder / path).parent.mkdir(exist_ok=True)
+    (folder / path).write_bytes(content)
     return path.as_posix()
 
 

@@ -1,4 +1,4 @@
-"""Where an export goes: beside the run unless told otherwise, written whole or not at all, never over a file."""
+"""Where an export goes: beside the run by default; written whole or not at all, and never over a file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def as_run(run: Any) -> Run:
 
 
 def place(run: Run, to: str, out: Any) -> Path:
-    """Where it goes; checked before anything is read: nothing is there, and the run stays as it is."""
+    """The target, checked before anything is read: it is free, and outside the run."""
     folder = run.folder if run.folder.name not in ("", "..") else run.folder.resolve()
     target = folder.parent / (folder.name + ENDINGS[to]) if out is None else Path(out)
     outside(run, target)

@@ -30,14 +30,14 @@ def to_huggingface(run: Any, out: Any = None, data: Any = None) -> Exported:
     kept = Kept.of(run)
     train = source(run, data)
     with _quiet(datasets):
-        cleaned = _own(train, kept) if train.hub is not None else _made(datasets, train, kept)
-        write_folder(target, lambda made: cleaned.save_to_disk(str(made)))
+        cleaned = _own(train, kept) if train.hub is not None else _built(datasets, train, kept)
+        write_folder(target, lambda folder: cleaned.save_to_disk(str(folder)))
     return Exported("huggingface", target, len(cleaned))
 
 
 @contextmanager
 def _quiet(datasets: Any) -> Iterator[None]:
-    """Without its progress bars, which are not ours to show."""
+    """Hides the progress bars of the library."""
     shown = datasets.is_progress_bar_enabled()
     datasets.disable_progress_bars()
     try:
@@ -59,7 +59,7 @@ def _own(train: Source, kept: Kept) -> Any:
     return cleaned
 
 
-def _made(datasets: Any, train: Source, kept: Kept) -> Any:
+def _built(datasets: Any, train: Source, kept: Kept) -> Any:
     columns = _inputs(train, kept)
     pictures = [name for name, values in columns.items() if values and isinstance(values[0], dict)]
     others = datasets.Dataset.from_dict({name: values for name, values in columns.items() if name not in pictures})
@@ -70,7 +70,7 @@ def _made(datasets: Any, train: Source, kept: Kept) -> Any:
 
 
 def _inputs(train: Source, kept: Kept) -> dict[str, list[Any]]:
-    """The user's columns without the labels, and what the model reads where no column holds it."""
+    """The user's columns without the labels, and the inputs of the model if no column holds them."""
     table = relabelled(train, kept).iloc[kept.at]
     columns = {str(c): _typed(table[c], plain=c in (train.input, train.ids)) for c in table if c not in train.labels}
     if train.kind == IMAGE:
@@ -85,7 +85,7 @@ def _inputs(train: Source, kept: Kept) -> dict[str, list[Any]]:
 
 
 def _targets(datasets: Any, train: Source, kept: Kept) -> dict[str, tuple[list[Any], Any]]:
-    """The label columns with their features: a class with the names of all, several labels as 0 and 1, numbers."""
+    """The label columns with their features: a class with all class names, several labels as 0 and 1, or numbers."""
     y, classes = kept.targets(train.records)[kept.at], train.records.classes
     if y.ndim == 1 and not y.is_floating_point():
         names = classes or range(int(train.records.y.max()) + 1)
@@ -102,7 +102,7 @@ def _picture(train: Source, i: int) -> dict[str, Any]:
 
 
 def _typed(column: Any, plain: bool) -> list[Any]:
-    """Numbers where all of a CSV's words are numbers; ids and texts stay words."""
+    """Numbers if all words of a CSV column are numbers; ids and texts stay words."""
     import pandas as pd
 
     if column.dtype.kind in "biuf":

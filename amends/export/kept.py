@@ -1,4 +1,4 @@
-"""What a repair left of train: which examples stay, and which of them under another label."""
+"""Which examples of train stay after a repair, and which of them with another label."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Kept:
 
     @classmethod
     def of(cls, run: Run, *, whole: bool = False) -> Kept:
-        """From dataset/ of a finished run; BadInput where nothing was removed, unless `whole` is fine too."""
+        """From dataset/ of a finished run; BadInput if nothing was removed, unless `whole` allows that."""
         if run.state != DONE:
             raise BadInput(f"nothing is removed yet; {run.folder}; run amends treat {run.folder} first")
         removed, changed, kept = (run.dataset(name) for name in ("removed", "relabelled", "kept"))

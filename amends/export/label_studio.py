@@ -32,14 +32,14 @@ def to_label_studio(run: Any, out: Any = None, data: Any = None, *, top: int | N
     train = source(run, data)
     tasks = [_task(row, train) for row in frame.to_dict("records")]
     text = json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
-    write_file(target, lambda made: made.write_bytes(text.encode()))
+    write_file(target, lambda path: path.write_bytes(text.encode()))
     return Exported(
         "label-studio", target, len(tasks), f"{undecided(run)}labelling interface of the project: {interface(train)}"
     )
 
 
 def interface(train: Source) -> str:
-    """What the tasks are made for: paste it under Settings, Labeling Interface, Code."""
+    """The labelling interface for the tasks: paste it under Settings, Labeling Interface, Code."""
     show = {IMAGE: '<Image name="example" value="$image"/>', TEXT: '<Text name="example" value="$text"/>'}
     shown = show.get(train.kind, '<Table name="example" value="$row"/>')
     kind = kind_of_label(train.records)

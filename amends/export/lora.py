@@ -1,4 +1,4 @@
-"""The repair of a Hugging Face model as a LoRA adapter that peft loads, cut to a rank; what the cut costs is said."""
+"""The repair of a Hugging Face model as a LoRA adapter that peft loads, cut to a rank, and what the cut costs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ RANK = 8
 
 @dataclass(frozen=True, eq=False)
 class Adapter:
-    """What an adapter holds: for each linear layer whose weights moved two factors and what its bias moved by, and the
-    other parts that moved as a whole."""
+    """The contents of an adapter: for each linear layer that moved two factors and the change of its bias; other parts
+    that moved are in it as a whole."""
 
     factors: Mapping[str, tuple[Tensor, Tensor, Tensor | None]]  # A [rank, inputs], B [outputs, rank], bias
     whole: Mapping[str, nn.Module]
-    left: float  # share of the change of the linear layers that the rank does not hold, by its square
+    left: float  # share of the squared change of the linear layers that the rank does not hold
 
     @classmethod
     def between(cls, before: nn.Module, after: nn.Module, rank: int) -> Adapter:
@@ -63,17 +63,19 @@ class Adapter:
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about layers without a bias, and kinds of layers
-            made = peft.get_peft_model(model, config)
+            adapted = peft.get_peft_model(model, config)
         with torch.no_grad():
             for name, (a, b, bias) in self.factors.items():
-                layer = made.base_model.model.get_submodule(name)
+                layer = adapted.base_model.model.get_submodule(name)
                 layer.lora_A["default"].weight.copy_(a)
                 layer.lora_B["default"].weight.copy_(b)
                 if bias is not None:
                     layer.lora_B["default"].bias.copy_(bias)
             for name, part in self.whole.items():
-                made.base_model.model.get_submodule(name).modules_to_save["default"].load_state_dict(part.state_dict())
-        return made.eval()
+                adapted.base_model.model.get_submodule(name).modules_to_save["default"].load_state_dict(
+                    part.state_dict()
+                )
+        return adapted.eval()
 
     def write(self, model: nn.Module, folder: Path) -> None:
         """The files of the adapter; the model becomes peft's."""
@@ -82,7 +84,7 @@ class Adapter:
             self.on(model).save_pretrained(str(folder), save_embedding_layers=False)
 
     def weights(self, before: nn.Module) -> dict[str, Tensor]:
-        """Those of the model with the adapter merged into it."""
+        """The weights of the model with the adapter merged into it."""
         state = {name: value.detach().clone() for name, value in before.state_dict().items()}
         for name, (a, b, bias) in self.factors.items():
             weight, step = state[f"{name}.weight"], _outputs_first(before.get_submodule(name), b @ a)
@@ -95,7 +97,7 @@ class Adapter:
 
 
 def _linear(part: nn.Module) -> bool:
-    """Also the layers of GPT-2, which keep their weights the other way round."""
+    """Whether a part is linear; the layers of GPT-2, which have transposed weights, are too."""
     return isinstance(part, nn.Linear) or type(part).__name__ == "Conv1D"
 
 
@@ -104,7 +106,7 @@ def _outputs_first(part: nn.Module, weight: Tensor) -> Tensor:
 
 
 def _shared(model: nn.Module) -> set[int]:
-    """Parameters that several parts have."""
+    """Ids of the parameters that several parts share."""
     seen: dict[int, int] = {}
     for _, p in model.named_parameters(remove_duplicate=False):
         seen[id(p)] = seen.get(id(p), 0) + 1
@@ -127,11 +129,11 @@ def to_lora(run: Any, out: Any = None, *, rank: int = RANK) -> Exported:
         raise BadInput(f"the model of the run {what}; {opened.folder}; {todo}")
     if opened.metrics["verdict"] == "not repaired":
         raise BadInput(f"there is no adapter, since nothing was repaired; {opened.folder}; {REFUSED}")
-    made, loaded = repaired_by(opened)
+    repaired, loaded = repaired_by(opened)
     before = loaded.model
-    after = made.network.module_with(made.after, before)
+    after = repaired.network.module_with(repaired.after, before)
     adapter = Adapter.between(before, after, rank)
-    judged = made.judge(in_network(adapter.weights(before), made.network))
+    judged = repaired.judge(in_network(adapter.weights(before), repaired.network))
 
     def fill(folder: Path) -> None:
         adapter.write(before, folder)
@@ -144,8 +146,8 @@ def to_lora(run: Any, out: Any = None, *, rank: int = RANK) -> Exported:
 
 def _cost(adapter: Adapter, judged: Mapping[str, Any], metrics: Mapping[str, Any], rank: int) -> str:
     now, was = judged["overall"]["after"], metrics["overall"]["after"]
-    beside = f", {len(adapter.whole)} other parts are whole" if adapter.whole else ""
+    others = f", {len(adapter.whole)} other parts are whole" if adapter.whole else ""
     return (
-        f"rank {rank} holds {1 - adapter.left:.1%} of the change of {len(adapter.factors)} linear layers{beside}; "
+        f"rank {rank} holds {1 - adapter.left:.1%} of the change of {len(adapter.factors)} linear layers{others}; "
         f"overall accuracy {was:.3f} → {now:.3f} by the cut, {judged['verdict']}"
     )

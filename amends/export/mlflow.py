@@ -46,14 +46,14 @@ def _log(client: Any, run: Run, project: str) -> int:
 
     known = client.get_experiment_by_name(project)
     experiment = client.create_experiment(project) if known is None else known.experiment_id
-    made = client.create_run(experiment, run_name=run.name)
-    now, key, state = int(time.time() * 1000), made.info.run_id, "FAILED"
+    created = client.create_run(experiment, run_name=run.name)
+    now, key, state = int(time.time() * 1000), created.info.run_id, "FAILED"
     try:
-        told = [Param(k, str(v)[:LONGEST]) for k, v in parameters(run).items()]
+        params = [Param(k, str(v)[:LONGEST]) for k, v in parameters(run).items()]
         numbers = [Metric(k, v, now, 0) for k, v in measured(run).items()]
         numbers += [Metric(k, v, now, step) for step, row in curve(run) for k, v in row.items()]
-        for start in range(0, len(told), 100):
-            client.log_batch(key, params=told[start : start + 100])
+        for start in range(0, len(params), 100):
+            client.log_batch(key, params=params[start : start + 100])
         for start in range(0, len(numbers), 500):
             client.log_batch(key, metrics=numbers[start : start + 500])
         client.log_batch(key, tags=[RunTag("amends.verdict", verdict(run))])

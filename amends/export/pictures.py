@@ -33,7 +33,7 @@ def to_images(run: Any, out: Any = None, data: Any = None) -> Exported:
     if y.ndim != 1 or y.is_floating_point():
         raise BadInput(f"an image folder needs one class per image; {train.where}; export to csv or huggingface")
     folders = _folders(train)
-    write_folder(target, lambda made: _fill(made, train, kept, [folders[int(k)] for k in y]))
+    write_folder(target, lambda folder: _fill(folder, train, kept, [folders[int(k)] for k in y]))
     return Exported("images", target, len(kept.at))
 
 
@@ -46,7 +46,7 @@ def _folders(train: Source) -> dict[int, str]:
     return names
 
 
-def _fill(made: Path, train: Source, kept: Kept, folders: list[str]) -> None:
+def _fill(folder: Path, train: Source, kept: Kept, folders: list[str]) -> None:
     taken: set[str] = set()
     for i in kept.at.tolist():
         content, suffix = file_of(train, i)
@@ -54,7 +54,7 @@ def _fill(made: Path, train: Source, kept: Kept, folders: list[str]) -> None:
         while str(inside).lower() in taken:
             inside = inside.with_name(f"{inside.stem}-{i}{inside.suffix}")
         taken.add(str(inside).lower())
-        path = made / inside
+        path = folder / inside
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 

@@ -1,4 +1,4 @@
-"""What an experiment tracker gets of a run: settings, numbers, the curve, and the files worth keeping."""
+"""What an experiment tracker gets from a run: settings, numbers, the curve, and the files worth keeping."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ COUNTED = ("fixed", "newly_broken", "removed")
 def parameters(run: Run) -> dict[str, Any]:
     """The config as flat keys, what the run was made with, and how large its sets were."""
     about = run.about["run"]
-    made = {f"run.{k}": about[k] for k in ("seed", "rule", "device", "amends", "torch") if k in about}
+    made_with = {f"run.{k}": about[k] for k in ("seed", "rule", "device", "amends", "torch") if k in about}
     sizes = {f"data.{name}.n": row["n"] for name, row in run.about.get("data", {}).items()}
-    return made | sizes | flat(run.about.get("config", {}))
+    return made_with | sizes | flat(run.about.get("config", {}))
 
 
 def measured(run: Run) -> dict[str, float]:
-    """Accuracies before and after, and counts; nothing where nothing was treated yet."""
+    """Accuracies before and after, and counts; empty if nothing was treated yet."""
     if run.state != DONE:
         return {}
     metrics = run.metrics
@@ -45,7 +45,7 @@ def verdict(run: Run) -> str:
 
 
 def curve(run: Run) -> list[tuple[int, dict[str, float]]]:
-    """Each number removed, in rising order, and the accuracies then, by how the examples were chosen."""
+    """Each number removed, in rising order, with the accuracies there, by how the examples were chosen."""
     steps: dict[int, dict[str, float]] = {}
     for row in run.curve:
         by = re.sub(r"[^\w.-]", "_", row["by"])
@@ -56,7 +56,7 @@ def curve(run: Run) -> list[tuple[int, dict[str, float]]]:
 
 
 def files(run: Run) -> list[Path]:
-    """Those of FILES that are there."""
+    """The files of FILES that exist."""
     return [run.folder / name for name in FILES if (run.folder / name).is_file()]
 
 

@@ -1,4 +1,4 @@
-"""Train as the user has it: the table, the texts, the image files, before anything was made of them for a model."""
+"""Train as the user has it: the table, the texts, the image files, before they are prepared for a model."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class Source:
 
 
 def source(run: Run, data: Any = None) -> Source:
-    """What the run was made with: `data` where it is given, otherwise what its config names."""
-    return _given(run, data) if data is not None else _on_disk(run)
+    """The train set of the run: `data` if it is given, otherwise the set its config names."""
+    return _in_memory(run, data) if data is not None else _on_disk(run)
 
 
 def _same(run: Run, train: Records) -> bool:
@@ -107,7 +107,7 @@ def _on_disk(run: Run) -> Source:
     if name in ("csv", "parquet", "jsonl"):
         table = _table(file, name).iloc[left].reset_index(drop=True)
         return _tabular(table, raw, train, asked, file.parent)
-    return _made_up(raw, train, file if file.is_dir() else file.parent)
+    return _as_table(raw, train, file if file.is_dir() else file.parent)
 
 
 def _table(file: Path, name: str) -> pd.DataFrame:
@@ -122,7 +122,7 @@ def _table(file: Path, name: str) -> pd.DataFrame:
 
 
 def _tabular(table: pd.DataFrame, raw: Raw, train: Records, asked: Asked, folder: Path, hub: Any = None) -> Source:
-    """The user's table, all of it that fits into one."""
+    """The user's table, without columns that hold lists or bytes."""
     table = table.rename(columns=str)
     labels = () if asked.target in ("tokens", "response") else _labels(table, asked)
     known = {IMAGE: (asked.image, IMAGES), TEXT: (asked.text, TEXTS)}.get(raw.kind)
@@ -144,8 +144,8 @@ def _labels(table: pd.DataFrame, asked: Asked) -> tuple[str, ...]:
     return (next(c for c in LABELS if c in table.columns),)
 
 
-def _made_up(raw: Raw, train: Records, folder: Path, column: str | None = None) -> Source:
-    """A table for what has none on disk: the user's columns, the numbers of a row, and the label."""
+def _as_table(raw: Raw, train: Records, folder: Path, column: str | None = None) -> Source:
+    """A table for a set that has none on disk: the user's columns, the numbers of a row, and the label."""
     import pandas as pd
 
     table = pd.DataFrame({str(k): v for k, v in raw.columns.items()}, index=range(len(train)))
@@ -184,8 +184,8 @@ def label_words(y: Tensor, train: Records) -> dict[str, list[Any]]:
     return {str(name): rows[:, i].tolist() for i, name in enumerate(names)}
 
 
-def _given(run: Run, data: Any) -> Source:
-    """What a caller has in Python: its own table where it is one."""
+def _in_memory(run: Run, data: Any) -> Source:
+    """The source of data given in Python: its own table if it is one."""
     train = _records(run, data)
     shown = examples(train, "train")
     kind, text = kind_of(shown), text_column(shown)
@@ -202,11 +202,11 @@ def _given(run: Run, data: Any) -> Source:
         return _tabular(data.with_format("arrow")[:].to_pandas(), raw, train, asked, folder, data)
     if hasattr(data, "to_csv") and hasattr(data, "columns"):
         return _tabular(data.reset_index(drop=True), raw, train, asked, folder)
-    return _made_up(raw, train, folder, text if kind == TEXT else None)
+    return _as_table(raw, train, folder, text if kind == TEXT else None)
 
 
 def _records(run: Run, data: Any) -> Records:
-    """As the run saw it. Which of the named columns are inputs is found by trying, as the model is not loaded."""
+    """The records as the run saw them. The model is not loaded, so each choice of input columns is tried."""
     for names in NAMES:
         seen = data if isinstance(data, Records) else examples(data, "train", accepts=names)
         x, y = seen.x, seen.y if seen.y.is_floating_point() else seen.y.long()
@@ -218,7 +218,7 @@ def _records(run: Run, data: Any) -> Records:
 
 
 def _files(train: Records, folder: Path) -> list[Path] | None:
-    """The image files, where a column names them and all are there."""
+    """The image files, if a column names them and all exist; else None."""
     column = next((c for c in IMAGES if c in train.columns), None)
     if column is None:
         return None

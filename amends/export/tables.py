@@ -32,7 +32,7 @@ def to_csv(run: Any, out: Any = None, data: Any = None) -> Exported:
     if train.input is not None and isinstance(train.inputs[0], Path) and train.folder is not None:
         paths = [_from(target.parent, train.folder, str(p)) for p in table[train.input]]
         table = table.assign(**{train.input: paths})
-    write_file(target, lambda made: write_table(table, made, guard=False))
+    write_file(target, lambda path: write_table(table, path, guard=False))
     return Exported("csv", target, len(table))
 
 
@@ -44,7 +44,7 @@ def _from(new: Path, old: Path, path: str) -> str:
 
 
 def relabelled(train: Source, kept: Kept) -> pd.DataFrame:
-    """The user's table, changed labels in place, in the words the table has for them."""
+    """The user's table with the changed labels, written as the table writes them."""
     if not kept.relabelled:
         return train.table
     if not train.labels:
@@ -63,7 +63,7 @@ def relabelled(train: Source, kept: Kept) -> pd.DataFrame:
 
 
 def _word(train: Source, k: int) -> Any:
-    """How the table writes class k: as it does for another example, or by its name or number."""
+    """How the table writes class k: as for another example of it, else by its name or number."""
     column, y = train.table[train.labels[0]], train.records.y
     written = next((column.iloc[int(i)] for i in (y == k).nonzero()[:1]), None)
     if written is not None:

@@ -1,4 +1,4 @@
-"""A run for TensorBoard: event files with numbers and the curve, and the report beside them."""
+"""A run for TensorBoard: event files with numbers and the curve, and the report next to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amends.export.files import Exported, as_run, library, place, write_folder
 from amends.export.results import curve, files, measured, parameters, verdict
 from amends.runs.run import Run
 
-SHOWN = 50  # causes in the text panel; causes.csv lies beside it
+SHOWN = 50  # causes in the text panel; causes.csv has all
 COLUMNS = ("rank", "id", "index", "score", "given", "predicted", "suggested", "group", "decision")
 
 
@@ -23,12 +23,12 @@ def to_tensorboard(run: Any, out: Any = None) -> Exported:
     writer = library("torch.utils.tensorboard.writer", "tensorboard")
     counted: list[int] = []
 
-    def fill(made: Path) -> None:
-        with writer.SummaryWriter(str(made)) as log:
+    def fill(folder: Path) -> None:
+        with writer.SummaryWriter(str(folder)) as log:
             counted.append(_log(log, run))
         for path in files(run):
             if path.name != "run.toml":  # with it the folder would be taken for a run
-                shutil.copyfile(path, made / path.name)
+                shutil.copyfile(path, folder / path.name)
 
     write_folder(target, fill)
     return Exported("tensorboard", target, counted[0], f"look at it with tensorboard --logdir {target}")

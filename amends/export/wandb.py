@@ -26,8 +26,8 @@ def to_wandb(run: Any, out: Any = None, *, online: bool = False, project: str = 
     with tempfile.TemporaryDirectory() as cache, environment(**quiet, WANDB_CACHE_DIR=cache):
         wandb = library("wandb", "wandb")
 
-        def fill(made: Path) -> None:
-            counted.append(_log(wandb, run, made, online, project))
+        def fill(folder: Path) -> None:
+            counted.append(_log(wandb, run, folder, online, project))
 
         try:
             write_folder(target, fill)
@@ -37,13 +37,13 @@ def to_wandb(run: Any, out: Any = None, *, online: bool = False, project: str = 
     return Exported("wandb", target, counted[0], then)
 
 
-def _log(wandb: Any, run: Run, made: Path, online: bool, project: str) -> int:
+def _log(wandb: Any, run: Run, folder: Path, online: bool, project: str) -> int:
     settings = wandb.Settings(
         silent=True, console="off", disable_git=True, save_code=False, x_disable_stats=True, x_disable_meta=True,
         x_save_requirements=False,
     )  # fmt: skip
     with wandb.init(
-        dir=str(made), mode="online" if online else "offline", project=project, name=run.name, config=parameters(run),
+        dir=str(folder), mode="online" if online else "offline", project=project, name=run.name, config=parameters(run),
         settings=settings, reinit="create_new",
     ) as log:  # fmt: skip
         n = 0

@@ -1,4 +1,4 @@
-"""Models: what a user has on disk or passes comes in, an nn.Module goes out, and can be written back as it came.
+"""Models: files or an object of the user come in, an nn.Module goes out, and can be written back in the same form.
 
 Files are read without running code from them.
 """

@@ -1,4 +1,4 @@
-"""Conversations as tokens: the tokenizer's chat template, and the responses alone as what is asked."""
+"""Conversations as tokens, by the tokenizer's chat template; only the responses are targets."""
 
 from __future__ import annotations
 
@@ -51,37 +51,37 @@ class _Chat:
         labels = torch.full(shape, NO_TARGET, dtype=torch.long)
         mask = torch.zeros(shape, dtype=torch.long)
         for i, row in enumerate(rows):
-            found, asked = self._row(row, i)
-            n = min(len(found), self.longest)
-            tokens[i, :n] = torch.tensor(found[:n])
+            ids, is_response = self._row(row, i)
+            n = min(len(ids), self.longest)
+            tokens[i, :n] = torch.tensor(ids[:n])
             mask[i, :n] = 1
-            labels[i, :n] = torch.where(torch.tensor(asked[:n]), tokens[i, :n], NO_TARGET)
+            labels[i, :n] = torch.where(torch.tensor(is_response[:n]), tokens[i, :n], NO_TARGET)
         return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
 
     def _row(self, messages: Sequence[Mapping[str, str]], i: int) -> tuple[list[int], list[bool]]:
         """Tokens of a conversation, and which of them are the assistant's.
 
-        A response is what the conversation up to it, with the prompt for an answer, does not begin with: a token that
-        reaches over the border is the response's.
+        A response starts after the tokens of the conversation before it, with the prompt for an answer. A token that
+        spans the border belongs to the response.
         """
         if not isinstance(messages, list | tuple) or not messages:
             raise BadInput(f"this is no list of messages; row {i}; give the rows to amends.data.chat")
         whole = self._tokens(messages, False, i)
-        asked = [False] * len(whole)
+        is_response = [False] * len(whole)
         for k, message in enumerate(messages):
             if message["role"] != ASSISTANT:
                 continue
             start = _shared(self._tokens(messages[:k], True, i), whole) if k else 0
             stop = len(whole) if k + 1 == len(messages) else _shared(self._tokens(messages[: k + 1], False, i), whole)
-            asked[start:stop] = [True] * (max(stop, start) - start)
-        return whole, asked
+            is_response[start:stop] = [True] * (max(stop, start) - start)
+        return whole, is_response
 
     def _tokens(self, messages: Sequence[Any], prompting: bool, i: int) -> list[int]:
         try:
             text = self.tokenizer.apply_chat_template(
                 list(messages), chat_template=self.template, add_generation_prompt=prompting, tokenize=False
             )
-        except Exception as e:  # a template may raise anything, and says so in words of its own
+        except Exception as e:  # a template may raise any error
             raise BadInput(
                 f"the chat template refuses the messages ({first_line(e)}); row {i}; change the row, or give template"
             ) from e
@@ -89,5 +89,5 @@ class _Chat:
 
 
 def _shared(start: Sequence[int], whole: Sequence[int]) -> int:
-    """How many tokens two lists begin with alike."""
+    """How many tokens two lists share at the start."""
     return next((k for k, (a, b) in enumerate(zip(start, whole, strict=False)) if a != b), min(len(start), len(whole)))

@@ -1,4 +1,4 @@
-"""What a caller passes as a model: the module inside, and the way back to the same kind of thing."""
+"""The module inside what a caller passes as a model, and the way back to an object of the same kind."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ REASONS = {  # by the first part of a class's module
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """The module to work on, the likelihood of its outputs (None: the caller's), and how a repaired copy of
-    the module becomes the kind of thing that was passed."""
+    """The module to work on, the likelihood of its outputs (None: the caller's), and `back`, which makes an object of
+    the caller's kind from a repaired module."""
 
     module: nn.Module
     likelihood: Any
@@ -63,7 +63,7 @@ def module_of(model: Any, likelihood: Any = None) -> Opened:
 
 
 def is_skorch(model: Any) -> bool:
-    """Does not import skorch: whoever has such a net has done so."""
+    """Does not import skorch: a caller with such a net has imported it."""
     skorch = sys.modules.get("skorch")
     return skorch is not None and isinstance(model, skorch.NeuralNet)
 

@@ -98,12 +98,12 @@ def _config(where: Path) -> dict[str, Any]:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """A settings file of the directory; nothing where it is missing or is none, which its reader will say."""
+    """A settings file of the directory; empty if it is missing or damaged, which raises when it is used."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        settings = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def _task(config: Mapping[str, Any], task: str | None, where: Path) -> str:
@@ -111,11 +111,13 @@ def _task(config: Mapping[str, Any], task: str | None, where: Path) -> str:
         if task not in TASKS:
             raise BadInput(f"task is {task!r}; huggingface {where}; {nearest(task, TASKS)}")
         return task
-    made = config.get("architectures") or ["model without architecture"]
+    architectures = config.get("architectures") or ["model without architecture"]
     for name, (_, endings) in TASKS.items():
-        if made[0].endswith(endings):
+        if architectures[0].endswith(endings):
             return name
-    raise BadInput(f"the task of a {made[0]} is not known; huggingface {where}; give task, one of {', '.join(TASKS)}")
+    raise BadInput(
+        f"the task of a {architectures[0]} is not known; huggingface {where}; give task, one of {', '.join(TASKS)}"
+    )
 
 
 def _model(where: Path, task: str, options: dict[str, Any], lent: tuple[str, ...]) -> Any:
@@ -140,9 +142,9 @@ def _model(where: Path, task: str, options: dict[str, Any], lent: tuple[str, ...
     shapes = sorted((str(k[0]), k) for k in info["mismatched_keys"])
     shapes = [(k, sizes) for k, sizes in shapes if not set(k.split(".")) & set(lent)]
     if shapes:
-        (name, (_, there, wanted)) = shapes[0]
+        (name, (_, stored, wanted)) = shapes[0]
         raise BadInput(
-            f"{name} has shape {list(there)}, but the config says {list(wanted)}; huggingface {where}; "
+            f"{name} has shape {list(stored)}, but the config says {list(wanted)}; huggingface {where}; "
             "give weights and config of one model"
         )
     return model.eval()
@@ -161,7 +163,7 @@ def _texts(where: Path, model: Any, task: str, longest: int | None) -> Callable[
     transformers = library()
     if not any((where / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt")):
         return None
-    tokenizer = _beside(transformers.AutoTokenizer, "tokenizer", where)
+    tokenizer = _encoder(transformers.AutoTokenizer, "tokenizer", where)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     if task == "causal-lm":
@@ -175,16 +177,16 @@ def _texts(where: Path, model: Any, task: str, longest: int | None) -> Callable[
     def encode(texts: list[Any]) -> Inputs:
         if talk is not None and texts and not isinstance(texts[0], str):  # conversations
             return {k: v for k, v in talk(texts).items() if k in takes or k == "labels"}
-        made = tokenizer(
+        encoded = tokenizer(
             [str(t) for t in texts], padding="max_length", truncation=True, max_length=length, return_tensors="pt"
         )
-        return {k: v for k, v in made.items() if k in takes}
+        return {k: v for k, v in encoded.items() if k in takes}
 
     return encode
 
 
-def _beside(maker: Any, what: str, where: Path) -> Any:
-    """What encodes the inputs, from the same directory; no code of the directory is run."""
+def _encoder(maker: Any, what: str, where: Path) -> Any:
+    """The tokenizer or image processor in the directory; no code of the directory is run."""
     try:
         with quiet():
             return maker.from_pretrained(where, local_files_only=True, trust_remote_code=False)
@@ -199,7 +201,7 @@ def _images(where: Path, model: Any) -> Callable[[list[Any]], Inputs] | None:
     transformers = library()
     if not any((where / name).is_file() for name in ("preprocessor_config.json", "processor_config.json")):
         return None
-    processor = _beside(transformers.AutoImageProcessor, "image processor", where)
+    processor = _encoder(transformers.AutoImageProcessor, "image processor", where)
     channels = getattr(model.config, "num_channels", 3)
 
     def encode(images: list[Any]) -> Inputs:
@@ -217,7 +219,7 @@ def _bytes(image: Any, channels: int) -> Any:
 
 
 def _copy_rest(kept: list[Path], folder: Path) -> None:
-    """Copies tokenizer, image processor and settings: all but the weights, the card, and what is already there."""
+    """Copies tokenizer, image processor and settings: all files except weights, the card, and those that exist."""
     for path in kept:
         if path.name.endswith(WEIGHTS) or path.name == "README.md" or (folder / path.name).exists():
             continue
@@ -236,7 +238,7 @@ def library() -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Inside, transformers shows no progress bars and no notes; what matters is raised."""
+    """Inside, transformers shows no progress bars and no notes, only errors."""
     logging = library().utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -250,7 +252,7 @@ def quiet() -> Iterator[None]:
 
 
 def write_pretrained(model: Any, folder: Path) -> None:
-    """Writes what Hugging Face reads: a model with its config, of an adapter the adapter alone."""
+    """Writes a model in the form of Hugging Face: with its config, or only the adapter if it has one."""
     if hasattr(model, "peft_config"):
         model.save_pretrained(str(folder), save_embedding_layers=False)
         (folder / "README.md").unlink(missing_ok=True)  # peft's blank card
@@ -260,6 +262,6 @@ def write_pretrained(model: Any, folder: Path) -> None:
 
 
 def write_model(model: nn.Module, folder: Path) -> None:
-    """In the form that the library it comes from reads."""
+    """Writes a model in the form of its own library."""
     ours = hasattr(model, "save_pretrained") and (hasattr(model, "peft_config") or hasattr(model, "config"))
     (write_pretrained if ours else write_weights)(model, folder)

@@ -16,8 +16,8 @@ from amends.data.examples import Inputs
 class Loaded:
     """A model as it was read, and how to write it back in the same form.
 
-    `encode` turns raw texts or images into inputs, where the model comes with a tokenizer or image
-    processor; `likelihood` is set where the model implies one; `files` are those it was read from.
+    `encode` turns raw texts or images into inputs, if the model comes with a tokenizer or image
+    processor; `likelihood` is set if the model implies one; `files` are the files it was read from.
     `write(model, folder)` fills an existing, empty folder.
     """
 

@@ -22,7 +22,7 @@ def load_plain(
     function: str, options: Mapping[str, Any], weights: str | Path | None, folder: Path, unsafe_pickle: bool = False
 ) -> Loaded:
     """`function` is called with `options` and returns the network or a skorch net; without `weights`, it keeps
-    those it comes with."""
+    its own."""
     make = function_named(function, folder)
     with importable(folder):
         try:
@@ -40,7 +40,7 @@ def load_plain(
     files = [Path(source)] if source else []
     if weights is not None:
         path = folder / weights
-        with importable(folder):  # a pickle may name what is defined there
+        with importable(folder):  # a pickle may name classes that are defined there
             state = read_weights(path, unsafe_pickle)
         put_weights(module, state, f"weights {path}")
         files.append(path)
@@ -96,8 +96,8 @@ def _imported(module: str, name: str, folder: Path, where: str) -> Callable[...,
 def _forget_another(top: str, folder: Path, where: str) -> None:
     """Forgets a module of the same name that was imported from another folder; an installed one is an error."""
     cached = sys.modules.get(top)
-    here = PathFinder.find_spec(top, [str(folder.resolve())])
-    if cached is None or here is None or _origin(here) == _origin(cached.__spec__):
+    spec = PathFinder.find_spec(top, [str(folder.resolve())])
+    if cached is None or spec is None or _origin(spec) == _origin(cached.__spec__):
         return
     installed = PathFinder.find_spec(top, sys.path[1:])
     if top in sys.builtin_module_names or (installed is not None and _origin(installed) == _origin(cached.__spec__)):
@@ -107,5 +107,5 @@ def _forget_another(top: str, folder: Path, where: str) -> None:
 
 
 def _origin(spec: Any) -> Any:
-    """Where a module comes from; for a package without __init__.py, its folders."""
+    """The file of a module; for a package without __init__.py, its folders."""
     return spec and (spec.origin or tuple(spec.submodule_search_locations or ()))

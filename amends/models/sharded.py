@@ -1,4 +1,4 @@
-"""Layers that torch's `fully_shard` keeps in several processes: frozen, and the same in every copy of a model.
+"""Layers that torch's `fully_shard` spreads over processes: they are frozen, and shared by all copies of a model.
 
 Such a layer is gathered from all processes whenever it is called, so all of them must call it equally often: each
 computes everything, in step with the others.
@@ -16,7 +16,7 @@ from amends.errors import BadInput
 
 
 def sharded(model: Any) -> dict[str, nn.Module]:
-    """Those layers by name. Nobody has any who has not imported what makes them."""
+    """The sharded layers by name. There are none unless torch.distributed.fsdp was imported."""
     kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
     if kind is None or not isinstance(model, nn.Module):
         return {}
@@ -29,7 +29,7 @@ def copied(model: nn.Module) -> nn.Module:
 
 
 def refuse_sharded(model: nn.Module) -> None:
-    """BadInput where a sharded layer may change, or would have to be changed here."""
+    """BadInput if a sharded layer is trainable or in training mode."""
     for name, layer in sharded(model).items():
         where = name or "the model"
         if any(p.requires_grad for p in layer.parameters()):

@@ -1,4 +1,4 @@
-"""The user's own code behind a function: its file, and the files beside it that it imports."""
+"""The user's own code behind a function: its file, and the files of the same folder that it imports."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 
 def code_hash(functions: Iterable[str], folder: Path) -> str:
-    """sha256 over the files of functions named "package.module:function", and of the modules of `folder` that they
-    import, or import through others. They have been imported already."""
+    """sha256 over the files of functions named "package.module:function", and of all modules in `folder` that these
+    import, directly or not. They have been imported already."""
     todo, files = [name.partition(":")[0] for name in functions], {}
     home = folder.resolve()
     while todo:

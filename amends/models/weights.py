@@ -41,7 +41,7 @@ def read_weights(path: Path, unsafe_pickle: bool = False) -> dict[str, Tensor]:
 
 
 def read_checkpoint(path: Path) -> tuple[Any, dict[str, Tensor]]:
-    """All that a torch file holds, and the named tensors inside it, the same ones."""
+    """The contents of a torch file, and the named tensors inside, which share memory with them."""
     whole = _unpickled(path)
     return whole, _inside(whole, path)
 
@@ -57,7 +57,7 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _refuse(path: Path, head: bytes) -> None:
-    """BadInput for a format without weights that torch could train, told by its first bytes or its name."""
+    """BadInput for a format without weights that torch could train, recognised by its first bytes or its name."""
     names = _archived(path) if head[:2] == b"PK" else []
     what = None
     if any(name.endswith((".weights.h5", "keras_metadata.pb")) for name in names) or head[:4] == b"\x89HDF":
@@ -95,7 +95,7 @@ def _unpickled(path: Path) -> Any:
                 f"the file holds a whole module or other objects, which run code when loaded; weights {path}; save the "
                 "state dict alone: safetensors.torch.save_model(model, path), or torch.save(model.state_dict(), path)"
             ) from e
-        if isinstance(e, pickle.UnpicklingError) and "weights_only" in str(e):  # torch goes on to say how to run it
+        if isinstance(e, pickle.UnpicklingError) and "weights_only" in str(e):  # torch's own message says how to run it
             what = "the file holds more than tensors, and unpickling it could run code"
         else:
             what = f"not a file of weights ({first_line(e)})"
@@ -103,7 +103,8 @@ def _unpickled(path: Path) -> Any:
 
 
 def _anything(path: Path) -> Any:
-    """What a file unpickles to, whatever code that runs: only where the user said so. Of a module its state dict."""
+    """The unpickled contents of a file, which may run any code: only if the user allowed it. State dicts for
+    modules."""
     try:
         whole = torch.load(path, map_location="cpu", weights_only=False)
     except Exception as e:  # whatever the code in the file raises
@@ -167,9 +168,9 @@ def _prefixed(state: Mapping[str, Tensor]) -> Iterator[Mapping[str, Tensor]]:
 
 def _misfits(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
     """Missing names and unexpected ones; a tied weight is present if any of its names is."""
-    there = {_place(wanted[name]) for name in state if name in wanted}
+    present = {_place(wanted[name]) for name in state if name in wanted}
     absent = [name for name in wanted if name not in state]
-    missing = [name for name in absent if not wanted[name].data_ptr() or _place(wanted[name]) not in there]
+    missing = [name for name in absent if not wanted[name].data_ptr() or _place(wanted[name]) not in present]
     return missing, [name for name in state if name not in wanted]
 
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 RAW, ZLIB, LZMA, ZEROS, COUNTED = range(5)  # the first byte of a packed array
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "lp": 0, "pb": 0}]  # what stands before a byte says nothing
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "lp": 0, "pb": 0}]  # a byte tells nothing about the next
 SLOW = 2**20  # bytes from which lzma takes too long for what it saves
-NOISE = 0.95  # of its length: of what zlib leaves as long as that lzma makes no less
-LONG = 2**15  # and from which counting does
+NOISE = 0.95  # of its length: data that zlib leaves longer than that, lzma does not shorten either
+LONG = 2**15  # bytes from which counting takes too long
 ROW = 1024  # bytes that are counted together
 
 
@@ -25,7 +25,7 @@ class Damaged(ValueError):
 
 
 def packed(data: bytes) -> bytes:
-    """In the shortest of the forms there are."""
+    """The bytes in the shortest form."""
     if not any(data):
         return bytes([ZEROS])
     forms = [(RAW, data), (ZLIB, zlib.compress(data, 6))]
@@ -42,53 +42,53 @@ def unpacked(data: bytes, length: int) -> bytes:
     kind, rest = (data[0], data[1:]) if data else (-1, b"")
     try:
         if kind == ZEROS:
-            found = bytes(length) if not rest else b""
+            plain = bytes(length) if not rest else b""
         elif kind == RAW:
-            found = rest
+            plain = rest
         elif kind == ZLIB:
-            found = zlib.decompressobj().decompress(rest, length + 1)
+            plain = zlib.decompressobj().decompress(rest, length + 1)
         elif kind == LZMA:
-            found = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=FILTERS).decompress(rest, length + 1)
+            plain = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=FILTERS).decompress(rest, length + 1)
         elif kind == COUNTED:
-            found = _recounted(rest, length)
+            plain = _recounted(rest, length)
         else:
             raise Damaged("an unknown form")
     except (zlib.error, lzma.LZMAError, EOFError) as e:
         raise Damaged(str(e)) from None
-    if len(found) != length:
+    if len(plain) != length:
         raise Damaged("the wrong length")
-    return found
+    return plain
 
 
 def _counted(data: bytes) -> bytes:
-    """How often each byte is there, and which of all the rows with as many of each it is (Cover 1973): no code that
-    knows no more of them is shorter. The bytes that are there come first, once for all rows."""
-    there = sorted(set(data), key=lambda b: (b + 128) % 256)
-    found = bytes([len(there), *there])
+    """Row by row: how often each value occurs, and the row's number among all rows with these counts (Cover 1973). No
+    code that knows only the counts is shorter. The values that occur come first, once for all rows."""
+    values = sorted(set(data), key=lambda b: (b + 128) % 256)
+    coded = bytes([len(values), *values])
     for start in range(0, len(data), ROW):
         row = data[start : start + ROW]
         left = Counter(row)
-        counts = [left[b] for b in there]
+        counts = [left[b] for b in values]
         number, ways, n = 0, _ways(counts), len(row)
         most = _length(ways)
-        place = {b: i for i, b in enumerate(there)}
+        place = {b: i for i, b in enumerate(values)}
         for b in row:
             at = place[b]
             number += ways * sum(counts[:at]) // n
             ways = ways * counts[at] // n
             counts[at] -= 1
             n -= 1
-        found += b"".join(_short(left[b]) for b in there[:-1]) + number.to_bytes(most, "little")
-    return found
+        coded += b"".join(_short(left[b]) for b in values[:-1]) + number.to_bytes(most, "little")
+    return coded
 
 
 def _recounted(data: bytes, length: int) -> bytes:
     kinds = data[0] if data else 0
-    there, at, found = data[1 : 1 + kinds], 1 + kinds, bytearray()
-    if not 0 < len(there) == kinds:
+    values, at, plain = data[1 : 1 + kinds], 1 + kinds, bytearray()
+    if not 0 < len(values) == kinds:
         raise Damaged("too short")
-    while len(found) < length:
-        n = min(ROW, length - len(found))
+    while len(plain) < length:
+        n = min(ROW, length - len(plain))
         counts = []
         for _ in range(kinds - 1):
             count, at = _read_short(data, at)
@@ -109,12 +109,12 @@ def _recounted(data: bytes, length: int) -> bytes:
             number -= ways * below // left
             ways = ways * counts[which] // left
             counts[which] -= 1
-            found.append(there[which])
-    return bytes(found) if at == len(data) else b""
+            plain.append(values[which])
+    return bytes(plain) if at == len(data) else b""
 
 
 def _ways(counts: list[int]) -> int:
-    """How many rows have so many of each."""
+    """How many rows have these counts."""
     total, n = 1, 0
     for count in counts:
         n += count
@@ -136,8 +136,8 @@ def _read_short(data: bytes, at: int) -> tuple[int, int]:
 
 
 def as_gaps(positions: Sequence[int]) -> tuple[int, bytes]:
-    """Rising whole numbers from 0 on, as the gaps between them (Rice 1979): of each gap the last so many binary digits
-    as they are, what is above them as that many ones and a zero. Where the numbers are drawn at random, few codes are
+    """Rising whole numbers, as the gaps between them (Rice 1979): the last digits of each gap as they are, the rest as
+    that many ones and a zero. Returns how many digits, and the bytes. For numbers drawn at random, few codes are
     shorter by more than a twentieth."""
     gaps = np.diff(np.array([-1, *positions], dtype=np.int64)) - 1
     digits = min(range(63), key=lambda n: int((gaps >> n).sum()) + n * len(gaps))
@@ -149,11 +149,11 @@ def as_gaps(positions: Sequence[int]) -> tuple[int, bytes]:
 
 
 def from_gaps(count: int, digits: int, data: bytes) -> list[int]:
-    """Back from `as_gaps`."""
-    found = np.unpackbits(np.frombuffer(data, np.uint8))
-    ends = np.flatnonzero(found == 0)[:count]
+    """The numbers that `as_gaps` coded."""
+    binary = np.unpackbits(np.frombuffer(data, np.uint8))
+    ends = np.flatnonzero(binary == 0)[:count]
     start = int(ends[-1]) + 1 if count else 0
-    last = found[start : start + count * digits]
+    last = binary[start : start + count * digits]
     if len(ends) != count or len(last) != count * digits or not 0 <= digits < 63:
         raise Damaged("invalid positions")
     above = np.diff(np.array([-1, *ends])) - 1
@@ -175,8 +175,7 @@ def from_bits(pattern: np.ndarray, like: Tensor) -> Tensor:
 
 
 def difference(start: np.ndarray, end: np.ndarray) -> bytes:
-    """What leads from one bit pattern to another, packed byte by byte of a number: numbers that lie close have equal
-    high bytes."""
+    """The difference of two bit patterns, packed byte by byte of each number: close numbers share high bytes."""
     far = (end - start).astype(start.dtype)  # wraps around, and so does the way back
     whole = far.view(far.dtype.str.replace("u", "i"))
     short = ((whole << 1) ^ (whole >> (8 * whole.itemsize - 1))).view(np.uint8).reshape(len(whole), whole.itemsize)
@@ -185,7 +184,7 @@ def difference(start: np.ndarray, end: np.ndarray) -> bytes:
 
 
 def along(start: np.ndarray, way: bytes, back: bool = False) -> np.ndarray:
-    """Where a difference leads to from a bit pattern, or where it came from."""
+    """A bit pattern plus a difference, or with `back` minus it."""
     if not way:
         return start
     size = start.dtype.itemsize

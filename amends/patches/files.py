@@ -1,4 +1,4 @@
-"""Weights in files, with a patch put on or taken off: the same file otherwise, written beside it and never over it."""
+"""Weights in files, with a patch put on or taken off. The result is a new file, otherwise the same as the old one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NO_WEIGHTS = ("optimizer", "scheduler", "training_args", "rng_state", "scaler") 
 
 
 def rewritten(source: Path, out: Path, change: Change) -> dict[str, Tensor]:
-    """Writes to `out` the weights of `source`, a file or a directory of a model, with what `change` makes of some of
-    its tensors; which these are."""
+    """Writes to `out` the weights of `source`, a file or a model's directory, with the tensors that `change` returns in
+    place of its own; returns those tensors."""
     if not source.exists():
         raise BadInput(f"no such file; weights {source}; check the path")
     if occupied(out) or (out.exists() and not source.is_dir()):
@@ -34,26 +34,26 @@ def rewritten(source: Path, out: Path, change: Change) -> dict[str, Tensor]:
     states = {path: read_weights(path) for path in files}
     new = dict(change({name: value for state in states.values() for name, value in state.items()}))
     if source.is_dir():
-        write_folder(out, lambda made: _folder(source, made, states, new))
+        write_folder(out, lambda target: _folder(source, target, states, new))
     else:
-        write_file(out, lambda made: _file(source, made, states[source], new, out.suffix))
+        write_file(out, lambda target: _file(source, target, states[source], new, out.suffix))
     return new
 
 
 def weight_files(source: Path) -> list[Path]:
-    """The files with weights: the one given, or those of a directory. Where it has an index of shards, or a file with
-    the name that transformers and peft give it, others beside these are something else."""
+    """The files with weights: the one given, or those of a directory. If this has an index of shards, or a file
+    named as transformers and peft do, its other files are not weights of the model."""
     if not source.is_dir():
         return [source]
     inside = sorted(p for p in source.iterdir() if p.is_file() and not p.name.startswith((".", *NO_WEIGHTS)))
     for endings in (SAFE, TORCH):
-        found = [p for p in inside if p.suffix in endings]
+        weights = [p for p in inside if p.suffix in endings]
         index = next((p for p in inside if p.name.endswith(tuple(f"{e}.index.json" for e in endings))), None)
-        usual = [p for p in found if p.stem in USUAL]
+        usual = [p for p in weights if p.stem in USUAL]
         if index is not None:
             return _shards(index)
-        if found:
-            return usual or found
+        if weights:
+            return usual or weights
     raise BadInput(
         f"there are no weights in this folder; weights {source}; give a file of weights, or a model's folder"
     )
@@ -71,31 +71,31 @@ def _shards(index: Path) -> list[Path]:
     return files
 
 
-def _folder(source: Path, made: Path, states: Mapping[Path, Mapping[str, Tensor]], new: Mapping[str, Tensor]) -> None:
+def _folder(source: Path, target: Path, states: Mapping[Path, Mapping[str, Tensor]], new: Mapping[str, Tensor]) -> None:
     for path in source.iterdir():
         if path in states:
-            _file(path, made / path.name, states[path], new, path.suffix)
+            _file(path, target / path.name, states[path], new, path.suffix)
         elif path.is_dir():
-            shutil.copytree(path, made / path.name)
+            shutil.copytree(path, target / path.name)
         else:
-            shutil.copyfile(path, made / path.name)
+            shutil.copyfile(path, target / path.name)
 
 
-def _file(source: Path, made: Path, state: Mapping[str, Tensor], new: Mapping[str, Tensor], ending: str) -> None:
-    """In the form of the source unless its ending names another."""
+def _file(source: Path, target: Path, state: Mapping[str, Tensor], new: Mapping[str, Tensor], ending: str) -> None:
+    """Writes the weights in the format of the source, unless `ending` names another."""
     own = {name: value for name, value in new.items() if name in state}
     safe = _is_safetensors(source)
     if safe and ending not in TORCH:
-        _safetensors(source, made, state, own)
+        _safetensors(source, target, state, own)
     elif not safe and ending not in SAFE:
-        _torch(source, made, own)
+        _torch(source, target, own)
     elif safe:
-        torch.save({**state, **own}, made)
+        torch.save({**state, **own}, target)
     else:
         from safetensors.torch import save_file
 
         kept = {name: value.detach().clone().contiguous() for name, value in {**state, **own}.items()}
-        save_file(kept, made, metadata={"format": "pt"})
+        save_file(kept, target, metadata={"format": "pt"})
 
 
 def _is_safetensors(path: Path) -> bool:
@@ -103,19 +103,19 @@ def _is_safetensors(path: Path) -> bool:
         return file.read(9)[8:] == b"{"
 
 
-def _safetensors(source: Path, made: Path, state: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> None:
-    """Where no dtype changes, only the bytes of these tensors differ from the source, and taken back they are the
-    same file."""
+def _safetensors(source: Path, target: Path, state: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> None:
+    """If no dtype changes, only the bytes of these tensors differ from the source, so that reverting gives the same
+    file."""
     from safetensors import safe_open
     from safetensors.torch import save_file
 
     if any(value.dtype != state[name].dtype for name, value in new.items()):
         with safe_open(source, framework="pt") as file:
             metadata = file.metadata()
-        save_file({name: new.get(name, value).contiguous() for name, value in state.items()}, made, metadata=metadata)
+        save_file({name: new.get(name, value).contiguous() for name, value in state.items()}, target, metadata=metadata)
         return
-    shutil.copyfile(source, made)
-    with made.open("r+b") as file:
+    shutil.copyfile(source, target)
+    with target.open("r+b") as file:
         length = int.from_bytes(file.read(8), "little")
         header: dict[str, Any] = json.loads(file.read(length))
         for name, value in new.items():
@@ -123,7 +123,7 @@ def _safetensors(source: Path, made: Path, state: Mapping[str, Tensor], new: Map
             file.write(bits(value).tobytes())
 
 
-def _torch(source: Path, made: Path, new: Mapping[str, Tensor]) -> None:
+def _torch(source: Path, target: Path, new: Mapping[str, Tensor]) -> None:
     """The whole checkpoint, with everything else that is in it; tensors that share memory still do."""
     whole, state = read_checkpoint(source)
     for name, value in new.items():
@@ -131,10 +131,10 @@ def _torch(source: Path, made: Path, new: Mapping[str, Tensor]) -> None:
             state[name].copy_(value)
         else:
             state[name] = value
-    torch.save(whole, made)
+    torch.save(whole, target)
 
 
 def widened(state: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> str:
-    """In words, where tensors have another dtype than before; empty where none has."""
+    """Which dtypes changed, in words; empty if none did."""
     other = {(dtype_name(state[n].dtype), dtype_name(v.dtype)) for n, v in new.items() if state[n].dtype != v.dtype}
     return ", ".join(f"{a} → {b}" for a, b in sorted(other))

@@ -1,4 +1,4 @@
-"""What a short form of a patch costs, by examples that guarded the repair and never by what judged it."""
+"""What a short form of a patch costs, measured on examples that guarded the repair, never on those that judged it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL, HALVES = slice(None), (slice(0, None, 2), slice(1, None, 2))
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a short form: what it loses of overall accuracy, the standard error of that, and the answers that change."""
+    """The cost of a short form: overall accuracy lost, its standard error, and the share of answers that change."""
 
     loss: float
     error: float
@@ -41,30 +41,29 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Guards:
-    """Failures that were searched with and right examples that guarded: what a patch is made by. What judges the repair
-    is not among them. A size is chosen by fitting to one half of both and looking at the other half, and the other way
-    round."""
+    """The examples a patch is made with: failures used in the search and right examples that guarded the repair, none
+    that judge it. A size is chosen by fitting to one half of them and measuring on the other, both ways round."""
 
     query: Factor
     guard: Factor | None
     share: float  # of the failures among all the user gave
     repaired: Params
-    counts: float = 1.0  # of a loss on them, what others would see: the rest is of what was learned by heart
-    unasked: Factor | None = None  # failures of other groups that judge nothing: of these none was learned
+    counts: float = 1.0  # the part of a loss on them that others would see; the rest was learned by heart
+    unasked: Factor | None = None  # failures of other groups that judge nothing; none was learned from
 
     def teacher(self, train: Factor, seed: int, seen: slice = ALL) -> Teacher:
-        """Half of what counts is train, and half what the model is for, in the proportion the user gave."""
+        """Half of its examples are from train, half are failures and right examples in the proportion the user gave."""
         sets = [(0.5, train), *((0.5 * weight, data[seen]) for weight, _, data in self._sets)]
         return Teacher.of(sets, self.repaired, seed)
 
     @cached_property
     def _sets(self) -> list[tuple[float, float, Factor]]:
-        """Each with its part of overall accuracy, and how much a loss on it counts."""
+        """Each set as (its part of overall accuracy, how much a loss on it counts, its examples)."""
         share = 1.0 if self.guard is None else self.share
-        asked = 1.0 if self.unasked is None else len(self.query) / (len(self.query) + len(self.unasked))
+        asked_share = 1.0 if self.unasked is None else len(self.query) / (len(self.query) + len(self.unasked))
         sets = [
-            (share * asked, self.counts, self.query),
-            (share * (1 - asked), 1.0, self.unasked),
+            (share * asked_share, self.counts, self.query),
+            (share * (1 - asked_share), 1.0, self.unasked),
             (1 - share, self.counts, self.guard),
         ]
         return [(weight, counts, data) for weight, counts, data in sets if data is not None]
@@ -74,7 +73,7 @@ class Guards:
         return [margins(data, self.repaired) for *_, data in self._sets]
 
     def cost(self, fitted: Sequence[Params]) -> Cost:
-        """Of each half by the weights that were fitted to the other; of one half where one was fitted."""
+        """Each half is measured with the weights fitted to the other; only one half where one was fitted."""
         loss = changed = variance = 0.0
         for (weight, counts, data), was in zip(self._sets, self._known, strict=True):
             unseen = [(at, theta) for at, theta in zip(reversed(HALVES), fitted, strict=False) if len(was[at])]
@@ -91,8 +90,8 @@ class Guards:
 
 
 def margins(data: Factor, theta: Params) -> np.ndarray:
-    """By how much the log-probability of its class is above those of all others, below 0 where an answer is wrong.
-    Where answers are no classes, 1 or −1."""
+    """For each example, the log-probability of its class minus the highest of the others; it is negative if the answer
+    is wrong. If answers are not classes, 1 for right and −1 for wrong."""
     if not len(data) or not class_targets(data):
         return np.where(_right(data, theta), 1.0, -1.0)
 
@@ -114,8 +113,8 @@ def _right(data: Factor, theta: Params) -> np.ndarray:
 
 def crossings(margin: np.ndarray, shift: np.ndarray) -> tuple[float, float]:
     """The share of margins that fall below 0, with its standard error, where every margin may meet every shift: how far
-    a short form moves an answer says little of how sure it was. Answers that change are few; so many pairs say far more
-    exactly how many there are than the pairs that happened (a two-sample U-statistic, Hoeffding 1948)."""
+    a short form moves an answer hardly depends on its margin. Few answers change, so all pairs give a far more exact
+    share than the pairs that happened (a two-sample U-statistic, Hoeffding 1948)."""
     if not len(margin):
         return 0.0, 0.0
     by_margin = np.searchsorted(np.sort(shift), -margin) / len(shift)

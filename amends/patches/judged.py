@@ -22,10 +22,9 @@ FIGURES = ("holdout", "remaining", "overall")
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """What judged a repair: its sets, and what its metrics say of the controls and of what was to be kept. It says
-    whether other weights would have had the same verdict; nothing is chosen by it. Where failures were learned from as
-    well, forgetting alone has passed the test against the controls, which learned nothing; that stands for any form of
-    the repair, and these weights must pass it too."""
+    """Judges weights as a repair was judged: by its sets, its controls and what was to be kept. It says whether other
+    weights would have had the same verdict; nothing is chosen by it. If the repair also learned from failures, the run
+    tested forgetting alone against the controls, which learned nothing; these weights must pass that test too."""
 
     sets: Sets
     metrics: Mapping[str, Any]
@@ -33,7 +32,7 @@ class Judge:
     keep: Mapping[str, tuple[Factor, float]] | None = None  # sets to keep, and the accuracy each must end with
 
     def __call__(self, theta: Params) -> dict[str, Any]:
-        """The verdict, and the figures behind it, before and after."""
+        """The verdict of these weights, and its figures before and after."""
         outcome = self.sets.outcome(theta)
         summary = outcome.summary
         p_value = self._p_value(outcome)
@@ -49,15 +48,15 @@ class Judge:
         return Objective(self.sets.asked, self.metrics.get("broken_costs", 1.0))
 
     def _p_value(self, outcome: Outcome) -> float | None:
-        """How likely luck alone gains as much over the stronger control: these weights, and forgetting alone where more
-        was learned. None where nothing is known of the controls but their accuracies."""
-        found = [self.metrics["p_value"]] if self.metrics.get("learned") and "p_value" in self.metrics else []
+        """How likely luck alone gains as much over the stronger control: the larger for these weights and for
+        forgetting alone, if the repair also learned. None if only the accuracies of the controls are known."""
+        p_values = [self.metrics["p_value"]] if self.metrics.get("learned") and "p_value" in self.metrics else []
         for row in self.metrics.get("controls", {}).values():
             if "changes" in row:
                 failures, right_ones = (_moves(getattr(outcome, on), row["changes"][on], row["refits"]) for on in ON)
                 assert failures is not None
-                found.append(self._objective.chance(failures, right_ones))
-        return max(found, default=None)
+                p_values.append(self._objective.chance(failures, right_ones))
+        return max(p_values, default=None)
 
     def _verdict(
         self, outcome: Outcome, summary: Mapping[str, Any], theta: Params, p_value: float | None
@@ -84,7 +83,7 @@ class Judge:
 
 
 def _moves(seen: BeforeAfter | None, control: Mapping[str, int], fits: int) -> np.ndarray | None:
-    """For each example in how many more fits it is right than in those of a control; copies together."""
+    """For each example, in how many more fits it is right than in those of a control; copies count as one."""
     if seen is None or not len(seen):
         return None
     moves = fits * (seen.after.astype(np.int64) - seen.before)

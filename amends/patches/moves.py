@@ -19,8 +19,8 @@ WIDEST = 24  # binary digits between the largest and the smallest step of a tens
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A step of 2^exponent, or of 3 · 2^exponent, times a small whole number for each weight; few of them differ from 0
-    where few weights moved."""
+    """A step of 2^exponent, or of 3 · 2^exponent, times a small whole number for each weight, which is 0 where the
+    weight stays."""
 
     steps: np.ndarray  # int8, one for each weight, in a row
     exponent: int
@@ -95,8 +95,8 @@ def _exponent(value: Any) -> int:
 
 
 def stepped(before: Tensor, after: Tensor, move: Move | None) -> tuple[Tensor, bytes]:
-    """Where a move leads to, and what it takes to come back to the bit; without a move to where it should lead, and
-    all of the difference."""
+    """The weights after a move, and the bytes needed to come back to the bit. Without a move: `after` itself, and the
+    whole difference."""
     if move is None:
         return after, difference(bits(before), bits(after))
     return plus(before.detach().cpu(), move.delta())

@@ -1,4 +1,4 @@
-"""The tensors of a model by the names its files give them, and which of a patch's tensors they are."""
+"""The tensors of a model under the names in its files, and how these match the tensors of a patch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from amends.models.estimators import Around
 from amends.models.weights import PREFIXES
 from amends.patches.codes import bits
 
-DIGITS = 16  # of a sha256, enough to tell one tensor from another
+DIGITS = 16  # of a sha256, enough to distinguish tensors
 
 
 def tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Every tensor of a model that is written to a file, by its name there, sharing memory with the model. Of a model
-    with an adapter, the adapter."""
+    """Every tensor that a file of the model holds, by its name there, sharing memory with the model. Only the adapter
+    where the model has one."""
     inner = model.inner if isinstance(model, Around) else model
     state = {name: value.detach() for name, value in inner.state_dict().items() if isinstance(value, Tensor)}
     if not hasattr(inner, "peft_config"):
@@ -32,12 +32,12 @@ def tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _in_file(name: str) -> str:
-    """As peft writes it: without the name of the adapter."""
+    """The name as peft writes it: without the name of the adapter."""
     return name.replace(".modules_to_save.default.", ".").replace(".default.", ".")
 
 
 def tied(state: Mapping[str, Tensor]) -> dict[str, str]:
-    """For each further name of a tensor that has several, the first."""
+    """For tensors with several names: the first name, by each of the others."""
     seen: dict[Any, str] = {}
     again = {}
     for name, value in state.items():
@@ -50,7 +50,7 @@ def tied(state: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def digest(value: Tensor) -> str:
-    """Tells one tensor from another: its dtype, in words, then a hash of its shape and every bit."""
+    """The dtype of a tensor, in words, then a hash of its shape and every bit."""
     total = hashlib.sha256(f"{list(value.shape)};".encode())
     total.update(bits(value).data)
     return f"{dtype_name(value.dtype)} {total.hexdigest()[:DIGITS]}"
@@ -61,7 +61,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def widened(value: Tensor, known: str) -> Tensor:
-    """In the dtype that a digest names, where that holds every number of the one it has."""
+    """The tensor in the dtype that a digest names, if that holds its numbers exactly; else as it is."""
     wanted = getattr(torch, known.partition(" ")[0], None)
     if not isinstance(wanted, torch.dtype) or value.dtype == wanted or not value.is_floating_point():
         return value
@@ -80,13 +80,13 @@ def fitted(given: Mapping[str, Tensor], known: Mapping[str, str], tied: Mapping[
     """BadInput unless the given tensors are those a patch knows, by name; of tied ones a single name is enough. A
     prefix is dropped only if the names fit then."""
     for renamed in _renamed(given):
-        found: dict[str, list[str]] = {}
-        for name, asked in renamed.items():
-            found.setdefault(tied.get(asked, asked), []).append(name)
-        if found.keys() == known.keys():
-            return Fitted({name: given[those[0]] for name, those in found.items()}, found)
-    found = {tied.get(name, name): [name] for name in given}
-    missing, other = sorted(known.keys() - found.keys()), sorted(found.keys() - known.keys())
+        by_name: dict[str, list[str]] = {}
+        for name, in_patch in renamed.items():
+            by_name.setdefault(tied.get(in_patch, in_patch), []).append(name)
+        if by_name.keys() == known.keys():
+            return Fitted({name: given[those[0]] for name, those in by_name.items()}, by_name)
+    by_name = {tied.get(name, name): [name] for name in given}
+    missing, other = sorted(known.keys() - by_name.keys()), sorted(by_name.keys() - known.keys())
     parts = [f"{what} {some(names)}" for what, names in (("without", missing), ("with", other)) if names]
     raise BadInput(f"the patch is of another model, {' and '.join(parts)}; {where}; give the model it was made for")
 

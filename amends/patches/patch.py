@@ -24,7 +24,7 @@ State = Mapping[str, Tensor]
 @dataclass(frozen=True, eq=False)
 class Layer:
     """A tensor that moves; to the bit where there is no `move`. `changed` is the share of its weights that differ
-    after it, `moved` how far they went, over how large they are."""
+    afterwards, `moved` the size of the difference over the size of the weights."""
 
     shape: tuple[int, ...]
     changed: float
@@ -38,8 +38,8 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Weights the patch may be put on: what tells each tensor `before` it, and `after` it those that move; `ways` are
-    what leads there, or back, beside the moves. `judged` is what came of it there."""
+    """Weights the patch may be put on: digests of all tensors `before` it, and `after` it of those that move. `ways`
+    hold what the moves alone cannot restore. `judged` holds the verdict and the figures of the patch on them."""
 
     before: Mapping[str, str]
     after: Mapping[str, str]
@@ -48,7 +48,7 @@ class Base:
 
     @property
     def end(self) -> dict[str, str]:
-        """What tells every tensor after the patch."""
+        """The digest of every tensor after the patch."""
         return {**self.before, **self.after}
 
 
@@ -68,7 +68,7 @@ class Patch:
 
     @classmethod
     def read(cls, path: Any) -> Patch:
-        """From a file that `amends patch` or `save` wrote; BadInput where it is damaged or none."""
+        """From a file that `amends patch` or `save` wrote; BadInput where it is damaged or not a patch."""
         from amends.patches.store import read_patch
 
         return read_patch(Path(path))
@@ -81,7 +81,7 @@ class Patch:
 
     @cached_property
     def data(self) -> bytes:
-        """The file."""
+        """The bytes of the file."""
         from amends.patches.store import as_bytes
 
         return as_bytes(self)
@@ -93,12 +93,12 @@ class Patch:
 
     @property
     def size(self) -> int:
-        """Of the file, in bytes."""
+        """Bytes of the file."""
         return len(self.data)
 
     def __repr__(self) -> str:
-        told = self.about.get("verdict", "")
-        return f"Patch({len(self.layers)} layers, {self.size:,} bytes{f', {told}' if told else ''})"
+        verdict = self.about.get("verdict", "")
+        return f"Patch({len(self.layers)} layers, {self.size:,} bytes{f', {verdict}' if verdict else ''})"
 
     def revert(self, model: Any, later: Sequence[Any] = ()) -> Any:
         """A copy of a model the patch was applied to, as it was before, to the bit.
@@ -114,8 +114,8 @@ class Patch:
         """Whether the weights have the patch on them."""
         known = self.bases[0].before
         fit = fitted(given, known, self.tied, where)
-        found = {name: digest(widened(value, known[name])) for name, value in fit.state.items()}
-        return any(found == base.end for base in self.bases)
+        digests = {name: digest(widened(value, known[name])) for name, value in fit.state.items()}
+        return any(digests == base.end for base in self.bases)
 
     def put_on(self, given: State, where: str) -> dict[str, Tensor]:
         """The tensors that move, by the names given, after the patch."""
@@ -125,13 +125,13 @@ class Patch:
     def take_off(self, given: State, where: str) -> dict[str, Tensor]:
         """The tensors that move, by the names given, as they were before the patch."""
         state, names, base = self._known(given, where, after=True)
-        found = self._moved(state, names, base, where, back)
+        moved = self._moved(state, names, base, where, back)
         for name, dtype in self.stored.items():
             for alias in names.get(name, ()):
-                narrow = found[alias].to(getattr(torch, dtype)) if alias in found else None
-                if narrow is not None and torch.equal(narrow.to(found[alias].dtype), found[alias]):
-                    found[alias] = narrow
-        return found
+                narrow = moved[alias].to(getattr(torch, dtype)) if alias in moved else None
+                if narrow is not None and torch.equal(narrow.to(moved[alias].dtype), moved[alias]):
+                    moved[alias] = narrow
+        return moved
 
     def _moved(
         self, state: State, names: Mapping[str, Sequence[str]], base: Base, where: str, go: Any
@@ -146,21 +146,21 @@ class Patch:
         return moved
 
     def _known(self, given: State, where: str, after: bool) -> tuple[State, Mapping[str, list[str]], Base]:
-        """The tensors under the names and in the dtypes the patch knows, and which of its bases they are."""
+        """The tensors under the names and in the dtypes the patch knows, and the base they match."""
         first = self.bases[0].before
         fit = fitted(given, first, self.tied, where)
         state = {name: widened(value, first[name]) for name, value in fit.state.items()}
-        found = {name: digest(value) for name, value in state.items()}
+        digests = {name: digest(value) for name, value in state.items()}
         for base in self.bases:
-            if found == (base.end if after else base.before):
+            if digests == (base.end if after else base.before):
                 return state, fit.names, base
         for base in self.bases:
-            if found == (base.before if after else base.end):
-                said = "is not applied to these weights" if after else "is applied to these weights already"
+            if digests == (base.before if after else base.end):
+                problem = "is not applied to these weights" if after else "is applied to these weights already"
                 todo = "there is nothing to revert" if after else "revert it first, or leave it out"
-                raise BadInput(f"the patch {said}; {where}; {todo}")
+                raise BadInput(f"the patch {problem}; {where}; {todo}")
         wanted = self.bases[0].end if after else first
-        differ = sorted(name for name in wanted if found[name] != wanted[name])
+        differ = sorted(name for name in wanted if digests[name] != wanted[name])
         todo = "take off what was applied after it first" if after else "give the weights it was made for"
         raise BadInput(f"the patch is for other weights: {some(differ)} {_differs(differ)}; {where}; {todo}")
 
@@ -175,8 +175,8 @@ def apply(model: Any, patch: Any) -> Any:
     `patch` is a file that `amends patch` wrote, or what `amends.Patch.read` returns. A model with other weights than
     the patch was made for is refused, with the names of the layers that differ. `patch.revert` is the way back.
     """
-    made = as_patch(patch)
-    return changed(model, lambda state: made.put_on(state, "model"))
+    read = as_patch(patch)
+    return changed(model, lambda state: read.put_on(state, "model"))
 
 
 def as_patch(patch: Any) -> Patch:
@@ -188,7 +188,7 @@ def as_patch(patch: Any) -> Patch:
 
 
 def changed(model: Any, change: Callable[[State], State]) -> Any:
-    """A copy of what the caller passed, with what `change` makes of some of its tensors."""
+    """A copy of the caller's model, with the tensors that `change` returns in place of its own."""
     opened = module_of(model)
     module = deepcopy(opened.module)
     state = tensors(module)
@@ -202,7 +202,7 @@ def changed(model: Any, change: Callable[[State], State]) -> Any:
 
 
 def between(before: State, after: State, moves: Mapping[str, Move] | None = None) -> Patch:
-    """The patch from one state of a model to another, to the bit; where there are `moves`, to where these lead."""
+    """The patch from one state of a model to another: to the bit, or by `moves` to wherever these lead."""
     again = tied(before)
     first = {name: value for name, value in before.items() if name not in again}
     digests = {name: digest(value) for name, value in first.items()}

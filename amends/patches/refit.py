@@ -1,4 +1,4 @@
-"""Few whole numbers, fitted to what the repaired model answers: chosen for that, they do more than the nearest ones."""
+"""Few whole numbers, fitted to the answers of the repaired model: they come closer than numbers near its weights."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ KEPT = 12_800  # examples that are compared on, some of them several times
 
 @dataclass(frozen=True, eq=False)
 class Teacher:
-    """What the repaired model says of examples, batch by batch."""
+    """The outputs of the repaired model on examples, batch by batch."""
 
     data: Factor
     outputs: list[Tensor]
 
     @classmethod
     def of(cls, sets: Sequence[tuple[float, Factor]], repaired: Params, seed: int) -> Teacher:
-        """Of several sets, drawn as often as each of them counts."""
+        """On examples of several sets, drawn in proportion to their weights."""
         rng, drawn = np.random.default_rng(seed), []
         for weight, data in sets:
             draws = rng.permutation(np.resize(rng.permutation(len(data)), int(weight * KEPT)))
@@ -44,7 +44,7 @@ class Teacher:
             return cls(data, [data.network.outputs(repaired, x) for _, x, _, _ in data.tiles()])
 
     def distance(self, theta: Params, draw: int) -> Tensor:
-        """From the outputs on one batch: of classes in nats, KL(repaired ‖ θ), of anything else mean squared."""
+        """How far the outputs on one batch are from the repaired ones: KL(repaired ‖ θ) of classes, or mean squared."""
         part = draw % len(self.outputs)
         x, _ = self.data.examples.fetch(part * BATCH, min((part + 1) * BATCH, len(self.data)))
         ours, theirs = self.data.network.outputs(theta, x), self.outputs[part]
@@ -54,10 +54,10 @@ class Teacher:
 
 
 def refitted(
-    start: Params, moves: Mapping[str, Move | None], teacher: Teacher, told: Callable[[int], None]
+    start: Params, moves: Mapping[str, Move | None], teacher: Teacher, on_step: Callable[[int], None]
 ) -> dict[str, Move | None]:
-    """The same moves in size and kind, with other numbers: outputs after them are near those of the repaired model.
-    `told` hears of each step."""
+    """Moves of the same size and kind, with numbers that bring the outputs near those of the repaired model. `on_step`
+    is called with the number of each step."""
     free = {name: _Free(start[name], move) for name, move in moves.items() if move is not None}
     fitted = [p for one in free.values() for p in one.numbers]
     if not fitted:
@@ -66,7 +66,7 @@ def refitted(
     optimiser = torch.optim.Adam(groups)
     steps = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
     for step in range(STEPS):
-        told(step)
+        on_step(step)
         if step == int(WHOLE * STEPS):
             for one in free.values():
                 one.becomes_whole()
@@ -95,8 +95,8 @@ class _Free:
         self.moving = None if isinstance(move, LowRank) else self.numbers[0].detach() != 0
 
     def becomes_whole(self) -> None:
-        """Of a low rank in steps as coarse as they were at the start, counted from the sizes the numbers have now, and
-        of a grid in coarser ones."""
+        """From now on numbers are rounded: on a grid to a coarser step than before, in a low rank to as many levels as
+        at the start, of the sizes the numbers have now."""
         if isinstance(self.was, Grid):
             self.steps = [self.numbers[0].new_tensor(self.was.step * 2.0**COARSER)]
             return
@@ -108,7 +108,7 @@ class _Free:
         return [torch.round(p / step).clamp(-127, 127) for p, step in zip(self.numbers, self.steps, strict=True)]
 
     def delta(self) -> Tensor:
-        """Whole numbers count as they are, and their gradient is that of the numbers they were rounded from."""
+        """The move itself. Rounded numbers pass their gradient on to those they were rounded from."""
         sides = list(self.numbers)
         if self.steps:
             rounded = zip(sides, self._whole(), self.steps, strict=True)

@@ -1,10 +1,10 @@
-"""Adding to floats so that nothing is lost: what rounding takes from some weights is kept in the last digits that
-others gain.
+"""Adding to floats so that nothing is lost: the digits that rounding takes from some weights are kept in the last
+digits that others gain.
 
 A step that makes a float larger takes some of its last digits away; one that makes it smaller leaves room for more.
 x ↦ ⌊x + d⌋ never falls, with floats counted in their order, so all the floats that lead to one result stand side by
-side, and so do the results that no float leads to. Which of the former a weight was is a number; it is written as a
-choice among the latter. What finds no room there goes into the patch.
+side, and so do the results that no float leads to. Which of the first kind a weight was is a number, and it is kept by
+choosing among the second kind. What finds no room there goes into the patch.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ WIDEST = 56  # binary digits of a number that is kept
 
 
 def plus(before: Tensor, delta: np.ndarray) -> tuple[Tensor, bytes]:
-    """The sum, and what `minus` needs beside it to come back to the bit."""
+    """The sum, and the bytes that `minus` needs as well to come back to the bit."""
     floats = _Floats(before, delta)
     x = floats.number(before)
     y = floats.sums(x)
     first, last = floats.sources(y)
     lost, room = _lost(first, last), np.where(first < last, 0, _room(floats, x, y))
-    said = _digits((x - _nearest(first, last)) % (last - first + 1), lost)
+    choices = _digits((x - _nearest(first, last)) % (last - first + 1), lost)
     held = np.zeros(int(room.sum()), dtype=np.uint8)
-    held[: len(said)] = said[: len(held)]
-    rest = np.packbits(said[len(held) :]).tobytes()
+    held[: len(choices)] = choices[: len(held)]
+    rest = np.packbits(choices[len(held) :]).tobytes()
     return floats.tensor(y + _numbers(held, room)), packed(rest) if rest else b""
 
 
 def minus(after: Tensor, delta: np.ndarray, rest: bytes) -> Tensor:
-    """What `delta` was added to."""
+    """The tensor that `delta` was added to."""
     floats = _Floats(after, delta)
     y = floats.number(after)
-    first, last = floats.sources(y)  # where no float leads to y, the last that leads below it stands before the first
+    first, last = floats.sources(y)  # if no float leads to y, last is just before first
     lost, start = _lost(first, last), floats.sums(last)
     room = np.where(first < last, 0, _room(floats, last, start))
     held, missing = _digits(y - start, room), int(lost.sum() - room.sum())
@@ -48,17 +48,17 @@ def minus(after: Tensor, delta: np.ndarray, rest: bytes) -> Tensor:
 
 
 def _nearest(first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """To 0, so that it is number 0 where it is among them: a tensor may be full of zeros."""
+    """The float from `first` to `last` nearest to 0. It counts as number 0, since a tensor may be full of zeros."""
     return np.clip(0, first, last)
 
 
 def _lost(first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Binary digits that tell one of all from `first` to `last`."""
+    """How many binary digits a choice from `first` to `last` takes."""
     return np.frexp(np.maximum(last - first, 0).astype(np.float64))[1]
 
 
 def _room(floats: _Floats, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Binary digits that find room between the sum y of x and that of the next float."""
+    """How many binary digits fit between the sum y of x and the sum of the next float."""
     return np.minimum(np.frexp((floats.sums(x + 1) - y).astype(np.float64))[1] - 1, WIDEST)
 
 
@@ -88,7 +88,7 @@ class _Floats:
         return np.where(zero, 0, self.number(near) - ((above > 0) | ((above == 0) & (left < 0))))
 
     def sources(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first float and the last whose sum is y; where there is none, the last stands before the first."""
+        """The first and the last float whose sum is y; if there is none, the last is before the first."""
         return self._from(y), self._from(y + 1) - 1
 
     def _from(self, y: np.ndarray) -> np.ndarray:
@@ -111,16 +111,16 @@ def _exact(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _digits(numbers: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    """All of the numbers in a row, each with so many binary digits."""
+    """The binary digits of all numbers in a row, each number with its own width."""
     at, places = np.flatnonzero(widths), np.arange(int(widths.max(initial=0)))
     return ((numbers[at, None] >> places) & 1)[places < widths[at, None]].astype(np.uint8)
 
 
 def _numbers(row: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    """Back from `_digits`."""
+    """The numbers whose digits `_digits` gave."""
     at, places = np.flatnonzero(widths), np.arange(int(widths.max(initial=0)))
     table = np.zeros((len(at), len(places)), dtype=np.int64)
     table[places < widths[at, None]] = row
-    found = np.zeros(len(widths), dtype=np.int64)
-    found[at] = (table << places).sum(1)
-    return found
+    numbers = np.zeros(len(widths), dtype=np.int64)
+    numbers[at] = (table << places).sum(1)
+    return numbers

@@ -1,4 +1,4 @@
-"""What a person is told of a patch."""
+"""A patch, described for a person."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amends.patches.patch import Layer, Patch
 
 
 def described(patch: Patch) -> dict[str, Any]:
-    """Its size, the layers it moves and how much of each, and what came of it."""
+    """The size of a patch, the layers it moves and how far, and its verdict and figures."""
     about, judged = patch.about, patch.bases[0].judged
     whole = about.get("bytes")
     return {
@@ -34,7 +34,7 @@ def _rank(layer: Layer) -> int | None:
 
 
 def _bytes(patch: Patch, name: str) -> int:
-    """What leads this layer there and back."""
+    """Bytes of the file that move this layer there and back."""
     move = patch.layers[name].move
     parts = [] if move is None else list(move.parts.values())
     return sum(map(len, [*parts, *(base.ways.get(name, b"") for base in patch.bases)]))

@@ -11,20 +11,19 @@ from torch import Tensor
 
 from amends.patches.moves import WIDEST, Grid, LowRank, Move
 
-LEVELS = 7  # the largest whole number of a low rank: with more ranks as many bytes do more than with finer numbers
-DEEPEST = 8  # halvings of the coarsest grid that are tried
+LEVELS = 7  # the largest whole number of a low rank: bytes are better spent on more ranks than on finer numbers
+DEEPEST = 8  # times that the coarsest grid is halved
 SHARE = 0.08  # of the weights' bytes; ranks that take more are not tried
-RANKS = 12  # about as many are tried
-LARGE = 128  # rows and columns from which singular vectors are drawn, not computed to the last digit
+RANKS = 12  # about how many are tried
+LARGE = 128  # rows and columns above which singular vectors are computed approximately
 ROUNDED = 0.4  # of a step, added before it is cut off: near 0 a weight rather stays
 COARSER = 1  # doublings of the steps of a grid when it is fitted: its numbers then say as much
-NAMED = 12.0  # bytes to say how a tensor moves, beside its numbers
+NAMED = 12.0  # bytes for the description of a move, without its numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A way to move one tensor: about how many bytes it takes once it is fitted, and the squared distance from where it
-    should end."""
+    """A way to move one tensor: about how many bytes it takes once fitted, and its squared distance from the goal."""
 
     move: Move | None  # None: the tensor stays
     size: float
@@ -42,17 +41,17 @@ def candidates(before: Tensor, after: Tensor) -> list[Candidate]:
 
 
 def led(move: Move, like: Tensor) -> Tensor:
-    """How far a move leads, on the device of a tensor of its shape in float64: `delta` to the bit."""
+    """The `delta` of a move, to the bit, on the device of a float64 tensor of its shape."""
     if isinstance(move, Grid):
         return (torch.from_numpy(move.steps).to(like) * move.step).reshape(like.shape)
     left, right = (torch.from_numpy(np.ascontiguousarray(side)).to(like) for side in (move.left, move.right))
     return (left * torch.from_numpy(np.ldexp(1.0, move.exponents)).to(like) @ right).reshape(like.shape)
 
 
-def hull(found: list[Candidate]) -> list[Candidate]:
-    """Those that are best for some price of a byte, the smallest first."""
+def hull(choices: list[Candidate]) -> list[Candidate]:
+    """The choices that are best at some price of a byte, the smallest first."""
     best: list[Candidate] = []
-    for one in sorted(found, key=lambda c: (c.size, c.error)):
+    for one in sorted(choices, key=lambda c: (c.size, c.error)):
         if best and one.error >= best[-1].error:
             continue
         while len(best) > 1 and _slope(best[-2], best[-1]) <= _slope(best[-2], one):
@@ -62,12 +61,12 @@ def hull(found: list[Candidate]) -> list[Candidate]:
 
 
 def _slope(a: Candidate, b: Candidate) -> float:
-    """By how much the error falls for each byte more."""
+    """How much the error falls for each additional byte."""
     return (a.error - b.error) / (b.size - a.size)
 
 
 def cheapest(choices: list[Candidate], price: float) -> Candidate:
-    """Of one tensor, at so much error for a byte."""
+    """The best choice for one tensor, where a byte costs as much as `price` of error."""
     return min(choices, key=lambda c: c.error + price * c.size)
 
 
@@ -87,7 +86,7 @@ def as_grid(delta: Tensor, exponent: int, times: int = 1, rounded: float = ROUND
 
 
 def _low_ranks(delta: Tensor, item: int) -> Iterator[LowRank]:
-    """Of the tensor as a matrix with one row for each output."""
+    """Low ranks of the tensor as a matrix with one row for each output."""
     if delta.ndim < 2 or min(len(delta), delta.numel() // max(len(delta), 1)) < 4:
         return
     matrix = delta.reshape(len(delta), -1)
@@ -130,7 +129,7 @@ def _size(move: Move, delta: Tensor) -> float:
 
 
 def entropy(values: np.ndarray) -> float:
-    """Bytes that such whole numbers take if each is coded by how frequent it is."""
+    """Bytes these whole numbers take if each is coded by its frequency."""
     counts = np.bincount(np.ascontiguousarray(values).view(np.uint8).reshape(-1))
     counts = counts[counts > 0]
     return float(-(counts * np.log2(counts / counts.sum())).sum() / 8)

@@ -1,4 +1,4 @@
-"""A patch as small as it can be while the repaired model answers the same, by what guarded the repair."""
+"""A patch as small as possible while answers on the guarding examples stay about those of the repaired model."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class Small:
     seed: int = 0
 
     def __call__(self, progress: Progress) -> Level | None:
-        """How each tensor of the network moves, None where it stays; None where nothing but the exact way holds. First
-        the shortest that holds with the nearest numbers, which takes no fit; then the shortest up to it that holds
-        where it is fitted to the answers, fitted to all there is."""
+        """How each tensor of the network moves, None for one that stays; no dict at all if only the exact form is good
+        enough. First it finds the shortest form that is good enough with the nearest numbers, without a fit; then the
+        shortest up to that one that is good enough once fitted to the answers, and fits it to all examples."""
         progress.say("looking for ways to make it small")
         levels = self.levels()
         near = _shortest(levels, lambda level: self.guards.cost([self.after(level)] * len(HALVES)))
         shorter = levels if near is None else levels[: near + 1]
         tries = len(HALVES) * len(shorter).bit_length()
         progress.plan([Part(TRYING, "fit", tries, 1.0), Part(CHOSEN, "fit", 1, 1.0)], {})
-        found = _shortest(shorter, lambda level: self.cost(level, progress))
-        if found is not None:
-            return self.fitted(levels[found], progress)
+        shortest = _shortest(shorter, lambda level: self.cost(level, progress))
+        if shortest is not None:
+            return self.fitted(levels[shortest], progress)
         return None if near is None else levels[near]
 
     def cost(self, level: Mapping[str, Move | None], progress: Progress) -> Cost:
-        """Of fits to one half and the other; of one alone where that is enough to see that it is large."""
+        """The cost of fits to each half; of the first fit alone if that already shows that the cost is large."""
         fits: list[Params] = []
         for teacher in self._teachers:
             if not fits or not self.guards.cost(fits).large:
@@ -59,7 +59,7 @@ class Small:
         return self.guards.cost(fits)
 
     def fitted(self, level: Mapping[str, Move | None], progress: Progress) -> Level:
-        """To all there is."""
+        """The moves of one level, fitted to all examples."""
         teacher = self.guards.teacher(self.train, self.seed)
         return refitted(self.start, level, teacher, progress.counter(CHOSEN))
 
@@ -68,9 +68,9 @@ class Small:
         return [self.guards.teacher(self.train, self.seed, half) for half in HALVES]
 
     def levels(self) -> list[Level]:
-        """Ways to move all of the tensors, the shortest first: at every price of a byte the nearest to the repaired
-        weights, where a tensor counts by how far answers go without its part. Of those that are short enough in any
-        case the longest alone."""
+        """Ways to move all the tensors, the shortest first: at every price of a byte the one nearest to the repaired
+        weights, each tensor weighted by how much the answers change without its move. Of the ones below `ENOUGH` only
+        the longest is kept."""
         choices = {name: hull(self._choices(name)) for name in self._moving}
         worst = sum(those[0].error for those in choices.values())
         enough = ENOUGH * sum(v.numel() * v.element_size() for v in self.start.values())
@@ -87,20 +87,21 @@ class Small:
 
     @property
     def _moving(self) -> list[str]:
-        """Names of the tensors that move, as far as they are real numbers."""
+        """Names of the floating-point tensors that move."""
         after = self.guards.repaired
         return [k for k, v in self.start.items() if v.is_floating_point() and not torch.equal(v, after[k].to(v))]
 
     def _choices(self, name: str) -> list[Candidate]:
-        """With errors in nats: as far as all of the move is worth, in proportion to the squared distance."""
-        found = candidates(self.start[name], self.guards.repaired[name])
+        """Candidates with errors in nats: the cost of not moving the tensor, scaled by the squared distance that is
+        left."""
+        choices = candidates(self.start[name], self.guards.repaired[name])
         with torch.no_grad():
             without = self._teachers[0].distance({**self.guards.repaired, name: self.start[name]}, 0)
-        nats = max(float(without), LEAST) / found[0].error
-        return [replace(one, error=nats * one.error) for one in found]
+        nats = max(float(without), LEAST) / choices[0].error
+        return [replace(one, error=nats * one.error) for one in choices]
 
     def after(self, moves: Mapping[str, Move | None]) -> Params:
-        """Where the moves lead; a tensor that stays is as it was."""
+        """The weights after the moves; a tensor without a move stays as it was."""
         theta = dict(self.start)
         for name, move in moves.items():
             if move is not None:
@@ -110,21 +111,21 @@ class Small:
 
 
 def _shortest(levels: list[Level], cost: Callable[[Level], Cost]) -> int | None:
-    """The first whose cost is small, by halving: those of longer ones are too."""
-    low, high, found = 0, len(levels) - 1, None
+    """The first level with a small cost, by halving: if one has it, so have all longer ones."""
+    low, high, best = 0, len(levels) - 1, None
     while low <= high:
         middle = (low + high) // 2
         if cost(levels[middle]).small:
-            found, high = middle, middle - 1
+            best, high = middle, middle - 1
         else:
             low = middle + 1
-    return found
+    return best
 
 
 def by_name_in_files(network_module: torch.nn.Module) -> dict[str, str]:
-    """For each trainable parameter of a network its name in files."""
+    """The names in files of a network's trainable parameters, by their names in the network."""
     state = tensors(network_module)
     again = tied(state)
     places = {value.data_ptr(): name for name, value in state.items() if name not in again}
-    found = {name: places.get(p.data_ptr()) for name, p in network_module.named_parameters()}
-    return {name: there for name, there in found.items() if there is not None}
+    in_files = {name: places.get(p.data_ptr()) for name, p in network_module.named_parameters()}
+    return {name: in_file for name, in_file in in_files.items() if in_file is not None}

@@ -1,4 +1,4 @@
-"""Several patches on one model: put on in order, one of them taken out, and other weights one of them may be put on."""
+"""Several patches on one model: putting them on, taking one out, and other weights that one may be put on."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def without(given: State, patch: Patch, later: Sequence[Patch], where: str) -> d
 
 
 def next_to(state: State, patch: Patch, other: Patch) -> dict[str, Tensor]:
-    """Weights that a patch is not made for but may be put on, from those it is made for: without the other patch where
-    that is below it, with it where it could be. BadInput where it is neither."""
+    """From the weights a patch is made for, those without the other patch if that is below it, or with the other patch
+    if that begins at the same weights. BadInput if neither is so."""
     mine = patch.bases[0].before
     for base in other.bases:
         if base.end == mine:
@@ -57,7 +57,7 @@ def next_to(state: State, patch: Patch, other: Patch) -> dict[str, Tensor]:
 
 
 def ends_at(patch: Patch, before: State, other: State) -> dict[str, Tensor]:
-    """Where a patch leads to from other weights than its own: as far as it moved these, each tensor by itself."""
+    """The tensors of a patch on weights other than its own: each moves by as much as it did there."""
     own = {**before, **patch.put_on(before, "model")}
     moved = {}
     for name, layer in patch.layers.items():
@@ -70,9 +70,9 @@ def ends_at(patch: Patch, before: State, other: State) -> dict[str, Tensor]:
 
 
 def with_base(patch: Patch, before: State, after: State, judged: Mapping[str, Any]) -> Patch:
-    """The same patch, that may be put on other weights as well."""
+    """A copy of the patch that may be put on other weights as well."""
     first = patch.bases[0].before
-    found = {name: digest(before[name]) for name in first}
+    digests = {name: digest(before[name]) for name in first}
     ways = {name: stepped(before[name], after[name], layer.move)[1] for name, layer in patch.layers.items()}
-    base = Base(found, {name: digest(after[name]) for name in patch.layers}, ways, judged)
+    base = Base(digests, {name: digest(after[name]) for name in patch.layers}, ways, judged)
     return replace(patch, bases=(*patch.bases, base))

@@ -1,5 +1,5 @@
-"""A patch as a safetensors file: its name and verdict in the metadata, for any tool to read; and one tensor with a
-sha256, all else it says as JSON that is coded with the words such JSON is made of, ids, and what it moves.
+"""A patch as a safetensors file: its name and verdict in the metadata, for any tool to read, and one tensor. This holds
+a sha256, a JSON document (compressed with a dictionary of its usual words), ids, hashes, and what the patch moves.
 
 The sha256 is of all the rest, so that damage is found before anything is moved. Nothing in it is ever run.
 """
@@ -25,11 +25,11 @@ from amends.runs.disk import write_file
 FORMAT = 1  # one more whenever older amends can no longer read it: also where a word of WORDS changes
 KEY, TENSOR = "amends_patch", "patch"  # of the metadata, and the name of the tensor
 OPEN = ("name", "verdict")  # what any tool can read
-IDS = "removed"  # of what a patch says of itself, the long one
+IDS = "removed"  # the key of `about` with a long list
 WHEN = ("before", "after")  # hashes of tensors
 HASH, SHORT = hashlib.sha256().digest_size, CODE // 2  # bytes of the hash of all, and of that of a tensor
 LONGEST = 2**30  # bytes of JSON
-DIGITS, FEW = 4, 3  # of a number that is not whole; of how much a layer moves
+DIGITS, FEW = 4, 3  # of any number that is not whole; of how far a layer moves
 WORDS = (
     b'","relabelled":{"rule":"","model":"","recipe":{"config":{"data":{"train":{"n":"evaluation":{"path":"'
     b'"classes":["features":["tied":{"stored":{"float16","bfloat16","float64","int64","exact":"'
@@ -45,7 +45,7 @@ WORDS = (
     b'"judged":{"verdict":"repaired","holdout":{"before":0.0,"after":0.9,"n":1},"remaining":{"before":1.0,"after":0.99'
     b',"n":1},"overall":{"before":0.8,"after":0.9,"n":1},"fixed":1,"newly_broken":1,"p_value":1e-10}}],'
     b'"ids":{"n":60,"digits":2,"bytes":30,"words":false}}'
-)  # what is most frequent stands last
+)  # the most frequent parts are last, as zlib wants them
 
 
 def as_bytes(patch: Patch) -> bytes:
@@ -53,28 +53,28 @@ def as_bytes(patch: Patch) -> bytes:
     ids, coded = _coded(patch.about.get(IDS))
     parts = _parts(patch)
     sizes = {name: {key: len(part) for key, part in own.items()} for name, own in parts.items()}
-    told = {KEY: str(FORMAT)} | {name: str(patch.about[name]) for name in OPEN if name in patch.about}
-    said, hashes = _without_hashes({**_said(patch, sizes), "ids": ids})
-    body = _short(_json(said)) + coded + hashes
+    metadata = {KEY: str(FORMAT)} | {name: str(patch.about[name]) for name in OPEN if name in patch.about}
+    document, hashes = _without_hashes({**_document(patch, sizes), "ids": ids})
+    body = _short(_json(document)) + coded + hashes
     body += b"".join(part for own in parts.values() for part in own.values())
-    data = _sha256(told, body) + body
-    where = {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}
-    head = _json({"__metadata__": told, TENSOR: where}).encode()
+    data = _sha256(metadata, body) + body
+    entry = {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}
+    head = _json({"__metadata__": metadata, TENSOR: entry}).encode()
     head += b" " * (-len(head) % 8)
     return len(head).to_bytes(8, "little") + head + data
 
 
-def _json(said: Mapping[str, Any]) -> str:
-    return json.dumps(_rounded(said, DIGITS), ensure_ascii=False, separators=(",", ":"), default=str)
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(_rounded(document, DIGITS), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def _short(text: str) -> bytes:
-    made = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zdict=WORDS)
-    return made.compress(text.encode()) + made.flush()
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zdict=WORDS)
+    return compressor.compress(text.encode()) + compressor.flush()
 
 
 def _long(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """What `_short` coded, and the bytes behind it."""
+    """The document that `_short` compressed, and the bytes after it."""
     reader = zlib.decompressobj(-zlib.MAX_WBITS, WORDS)
     text = reader.decompress(data, LONGEST)
     if not reader.eof:
@@ -82,17 +82,17 @@ def _long(data: bytes) -> tuple[dict[str, Any], bytes]:
     return json.loads(text), reader.unused_data
 
 
-def _sha256(told: Mapping[str, str], body: bytes) -> bytes:
-    words = _json(dict(sorted(told.items()))).encode()
+def _sha256(metadata: Mapping[str, str], body: bytes) -> bytes:
+    words = _json(dict(sorted(metadata.items()))).encode()
     return hashlib.sha256(len(words).to_bytes(8, "little") + words + body).digest()
 
 
 def save_patch(patch: Patch, path: Path) -> Path:
-    return write_file(path, lambda made: made.write_bytes(patch.data))
+    return write_file(path, lambda target: target.write_bytes(patch.data))
 
 
 def _parts(patch: Patch) -> dict[str, dict[str, bytes]]:
-    """For each layer its move, and what leads to and from each of the bases beside it."""
+    """The bytes of each layer: its move, and what each base needs besides."""
     parts = {}
     for name, layer in patch.layers.items():
         ways = {f"bits{number or ''}": base.ways.get(name, b"") for number, base in enumerate(patch.bases)}
@@ -101,7 +101,7 @@ def _parts(patch: Patch) -> dict[str, dict[str, bytes]]:
     return parts
 
 
-def _said(patch: Patch, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+def _document(patch: Patch, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     layers = {}
     for name, layer in patch.layers.items():
         far = _rounded({"changed": layer.changed, "moved": layer.moved}, FEW)
@@ -117,22 +117,22 @@ def _said(patch: Patch, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any
     return {"about": about, "layers": layers, **{k: v for k, v in tables.items() if v}, "bases": bases}
 
 
-def _without_hashes(said: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """What is said with the dtype of each tensor alone, and the hashes as bytes: no code makes less of them."""
+def _without_hashes(document: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """The document with dtypes in place of digests, and the hashes as bytes, which no code makes shorter."""
     hashes, bases = b"", []
-    for base in said["bases"]:
+    for base in document["bases"]:
         short = dict(base)
         for when in WHEN:
             rows = {name: value.split(" ") for name, value in base[when].items()}
             short[when] = {name: dtype for name, (dtype, _) in rows.items()}
             hashes += b"".join(bytes.fromhex(code) for _, code in rows.values())
         bases.append(short)
-    return {**said, "bases": bases}, hashes
+    return {**document, "bases": bases}, hashes
 
 
-def _with_hashes(said: dict[str, Any], data: bytes) -> bytes:
-    """Back from `_without_hashes`, in place; the bytes behind them."""
-    for base in said["bases"]:
+def _with_hashes(document: dict[str, Any], data: bytes) -> bytes:
+    """Puts the hashes back into the document; returns the bytes after them."""
+    for base in document["bases"]:
         for when in WHEN:
             for name, dtype in base[when].items():
                 if len(data) < SHORT:
@@ -142,8 +142,8 @@ def _with_hashes(said: dict[str, Any], data: bytes) -> bytes:
 
 
 def _coded(ids: Any) -> tuple[Any, bytes]:
-    """Ids that are positions, in order and each once, by the gaps between them: how they were coded, and their bytes.
-    Others as they are."""
+    """Ids that are positions, in order and each once, are coded by their gaps: how, and the bytes. Others stay as they
+    are."""
     try:
         digits, coded = as_gaps(sorted(map(int, ids)))
         how = {"n": len(ids), "digits": digits, "bytes": len(coded), "words": isinstance(ids[0], str)}
@@ -155,37 +155,37 @@ def _coded(ids: Any) -> tuple[Any, bytes]:
 
 
 def _ids(how: Any, data: bytes) -> tuple[Any, bytes]:
-    """Back from `_coded`, and the bytes behind it."""
+    """The ids that `_coded` coded, and the bytes after them."""
     if not isinstance(how, dict):
         return how, data
     end = int(how["bytes"])
-    found = from_gaps(int(how["n"]), int(how["digits"]), data[:end])
-    return sorted(map(str, found)) if how["words"] else found, data[end:]
+    positions = from_gaps(int(how["n"]), int(how["digits"]), data[:end])
+    return sorted(map(str, positions)) if how["words"] else positions, data[end:]
 
 
-def _rounded(said: Any, digits: int) -> Any:
-    """With so many digits for every number that is not whole."""
-    if isinstance(said, Mapping):
-        return {name: _rounded(value, digits) for name, value in said.items()}
-    if isinstance(said, list | tuple):
-        return [_rounded(value, digits) for value in said]
-    return float(f"{said:.{digits}g}") if isinstance(said, float) else said
+def _rounded(data: Any, digits: int) -> Any:
+    """The data, with every number that is not whole rounded to that many digits."""
+    if isinstance(data, Mapping):
+        return {name: _rounded(value, digits) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_rounded(value, digits) for value in data]
+    return float(f"{data:.{digits}g}") if isinstance(data, float) else data
 
 
 def read_patch(path: Path) -> Patch:
     """BadInput where the file is damaged, was made by a later amends, or is no patch."""
-    told, data = _file(path)
-    if told is None:
+    metadata, data = _file(path)
+    if metadata is None:
         raise BadInput(
             f"this is no patch; patch {path}; give a file that amends patch wrote, then the weights it is for"
         )
-    if _sha256(told, data[HASH:]) != data[:HASH]:
+    if _sha256(metadata, data[HASH:]) != data[:HASH]:
         raise _damaged(path, "its sha256 is another")
     try:
-        if int(told[KEY]) != FORMAT:
-            age = "a later" if int(told[KEY]) > FORMAT else "an earlier"
+        if int(metadata[KEY]) != FORMAT:
+            age = "a later" if int(metadata[KEY]) > FORMAT else "an earlier"
             raise BadInput(f"the patch was made by {age} amends; patch {path}; make it again")
-        return _patch({name: told[name] for name in OPEN if name in told}, data[HASH:])
+        return _patch({name: metadata[name] for name in OPEN if name in metadata}, data[HASH:])
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, zlib.error, Damaged) as e:
         if isinstance(e, BadInput):
             raise
@@ -193,7 +193,7 @@ def read_patch(path: Path) -> Patch:
 
 
 def _file(path: Path) -> tuple[dict[str, str] | None, bytes]:
-    """What it says to all, None where it is no patch, and its tensor."""
+    """The metadata of the file, None if it is no patch, and the bytes of its tensor."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -201,8 +201,8 @@ def _file(path: Path) -> tuple[dict[str, str] | None, bytes]:
         raise BadInput(f"{what}; patch {path}; give a file that amends patch wrote")
     try:
         with safe_open(path, framework="numpy") as file:
-            told = file.metadata() or {}
-            return (told, file.get_tensor(TENSOR).tobytes()) if KEY in told else (None, b"")
+            metadata = file.metadata() or {}
+            return (metadata, file.get_tensor(TENSOR).tobytes()) if KEY in metadata else (None, b"")
     except OSError as e:
         raise BadInput(f"the file cannot be read ({e.strerror or first_line(e)}); patch {path}; check the path") from e
     except (SafetensorError, ValueError, TypeError) as e:
@@ -213,24 +213,24 @@ def _damaged(path: Path, why: str) -> BadInput:
     return BadInput(f"the patch is damaged ({why}); patch {path}; copy it again, or make it again with amends patch")
 
 
-def _patch(told: Mapping[str, str], data: bytes) -> Patch:
-    said, rest = _long(data)
-    ids, rest = _ids(said["ids"], rest)
-    rest = _with_hashes(said, rest)
+def _patch(metadata: Mapping[str, str], data: bytes) -> Patch:
+    document, rest = _long(data)
+    ids, rest = _ids(document["ids"], rest)
+    rest = _with_hashes(document, rest)
     parts: dict[str, dict[str, bytes]] = {}
-    for name, row in said["layers"].items():
+    for name, row in document["layers"].items():
         parts[name] = {}
         for key, size in row["bytes"].items():
             parts[name][key], rest = rest[:size], rest[size:]
     layers = {}
-    for name, row in said["layers"].items():
+    for name, row in document["layers"].items():
         shape, kind = tuple(int(n) for n in row["shape"]), row["kind"]
         move = None if kind == "exact" else KINDS[kind].of(row, parts[name], int(np.prod(shape, dtype=np.int64)))
         layers[name] = Layer(shape, float(row["changed"]), float(row["moved"]), move)
     bases = []
-    for number, row in enumerate(said["bases"]):
+    for number, row in enumerate(document["bases"]):
         before = row["before"] if not number else {**bases[0].before, **row["before"]}
         ways = {name: parts[name].get(f"bits{number or ''}", b"") for name in layers}
         bases.append(Base(before, row["after"], ways, row["judged"]))
-    about = {**told, **said["about"], **({} if ids is None else {IDS: ids})}
-    return Patch(layers, tuple(bases), said.get("tied", {}), said.get("stored", {}), about)
+    about = {**metadata, **document["about"], **({} if ids is None else {IDS: ids})}
+    return Patch(layers, tuple(bases), document.get("tied", {}), document.get("stored", {}), about)

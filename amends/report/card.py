@@ -63,15 +63,16 @@ def card(metrics: Mapping[str, Any], *, version: str, rule: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_patch(text: str, told: Mapping[str, Any]) -> str:
-    """A card with what a patch of the repair holds, in the place of what an earlier one said."""
-    of = "" if told["share"] is None else f", {told['share']:.1%} of the weights"
+def with_patch(text: str, description: Mapping[str, Any]) -> str:
+    """The card with a section about the patch of the repair, in place of an earlier one."""
+    share = "" if description["share"] is None else f", {description['share']:.1%} of the weights"
     rows = [f"| {r['name']} | {r['kind'] if r['rank'] is None else 'rank ' + str(r['rank'])} | {r['weights']:,} "
-            f"| {r['changed']:.0%} | {r['moved']:.1%} |" for r in told["layers"]]  # fmt: skip
+            f"| {r['changed']:.0%} | {r['moved']:.1%} |" for r in description["layers"]]  # fmt: skip
     lines = [
         PATCH, "",
-        f"The repair as a small file beside the model: {Path(told['path']).name}, {told['bytes']:,} bytes{of}. "
-        f"With it as it is stored, the verdict is: {told['judged']['verdict']}.", "",
+        f"The repair as a small file beside the model: {Path(description['path']).name}, "
+        f"{description['bytes']:,} bytes{share}. "
+        f"With it as it is stored, the verdict is: {description['judged']['verdict']}.", "",
         "| layer | stored as | weights | changed | how far |", "|---|---|---|---|---|", *rows, "",
     ]  # fmt: skip
     head, _, rest = text.partition(f"{PATCH}\n")
@@ -83,8 +84,8 @@ def with_patch(text: str, told: Mapping[str, Any]) -> str:
 def _learned(metrics: Mapping[str, Any]) -> list[str]:
     if not metrics.get("learned"):
         return []
-    beside = "" if metrics["remaining"] is None else ", and from right examples that the repair was not judged on"
-    return [f"The model also learned from the query failures{beside}."]
+    also = "" if metrics["remaining"] is None else ", and from right examples that the repair was not judged on"
+    return [f"The model also learned from the query failures{also}."]
 
 
 def _groups(metrics: Mapping[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ def chosen_by(name: str) -> str:
     return LINES[name][2].removeprefix("control: ") if name in LINES else name
 
 
-def dumbbell(before: float, after: float, interval: Sequence[float] | None, says: str) -> Html:
+def dumbbell(before: float, after: float, interval: Sequence[float] | None, summary: str) -> Html:
     """An accuracy before and after, with its interval, on a line from 0 to 1. Positions are in percent and sizes in
     pixels: the line fills its column, and the marks keep their size."""
 
@@ -39,7 +39,7 @@ def dumbbell(before: float, after: float, interval: Sequence[float] | None, says
         parts += [tag("line", x1=at(v), x2=at(v), y1=10, y2=24, class_="interval-end") for v in (low, high)]
     parts.append(tag("circle", cx=at(before), cy=17, r=5, class_="before"))
     parts.append(tag("circle", cx=at(after), cy=17, r=6, class_="after"))
-    return tag("svg", tag("title", says), *parts, class_="dumbbell", role="img", width="100%", height="34")
+    return tag("svg", tag("title", summary), *parts, class_="dumbbell", role="img", width="100%", height="34")
 
 
 def scale_of_shares() -> Html:
@@ -53,7 +53,7 @@ def scale_of_shares() -> Html:
 
 
 def bar(value: float, most: float) -> Html:
-    """A length beside a number."""
+    """A bar next to a number."""
     width = 100 * max(0.0, value) / most if most > 0 else 0.0
     drawn = tag("rect", x=0, y=0, width=f"{width:.1f}%", height=6, rx=1)
     return tag("svg", drawn, class_="bar", width="100%", height="6", aria_hidden="true")
@@ -89,32 +89,32 @@ def curve(rows: Sequence[dict[str, Any]], name: str, title: str, chosen: int | N
     parts += [marker(LINES[learned][1], x(r["removed"]), y(r[name]), LINES[learned][0]) for r in by[learned]]
     if chosen:
         parts.append(tag("line", x1=x(chosen), x2=x(chosen), y1=TOP, y2=HIGH - BOTTOM, class_="chosen"))
-        said = f"chosen: {count(chosen)}"
-        at = min(max(x(chosen), LEFT + 4 * len(said)), WIDE - RIGHT - 3.5 * len(said))
-        parts.append(tag("text", said, x=at, y=TOP - 8, text_anchor="middle", class_="chosen-text"))
-    says = "; ".join(f"{LINES[r['by']][2]}, {r['removed']}: {share(r[name])}" for r in rows if r["by"] in LINES)
+        label = f"chosen: {count(chosen)}"
+        at = min(max(x(chosen), LEFT + 4 * len(label)), WIDE - RIGHT - 3.5 * len(label))
+        parts.append(tag("text", label, x=at, y=TOP - 8, text_anchor="middle", class_="chosen-text"))
+    summary = "; ".join(f"{LINES[r['by']][2]}, {r['removed']}: {share(r[name])}" for r in rows if r["by"] in LINES)
     drawn = tag(
-        "svg", tag("title", f"{title}. {says}"), *parts, viewBox=f"0 0 {WIDE} {HIGH}", role="img", class_="curve"
+        "svg", tag("title", f"{title}. {summary}"), *parts, viewBox=f"0 0 {WIDE} {HIGH}", role="img", class_="curve"
     )
     return tag("figure", tag("figcaption", title), drawn)
 
 
 def legend(kinds: Sequence[str]) -> Html:
-    """What each line of the curve is."""
-    made = []
+    """What each line of the curve means."""
+    items = []
     for kind in LINES:
         if kind in kinds:
-            style, shape, says = LINES[kind]
+            style, shape, words = LINES[kind]
             learned = "learned" in kind
             line = None if learned else tag("line", x1=1, x2=35, y1=8, y2=8, class_=f"line {style}")
             sample = tag(
                 "svg", line, marker(shape, 18, 8, style), width=36, height=16, aria_hidden="true", class_="curve"
             )
-            made.append(tag("li", sample, says))
+            items.append(tag("li", sample, words))
     band = tag("rect", x=1, y=2, width=34, height=12, class_="band causes")
     sample = tag("svg", band, width=36, height=16, aria_hidden="true", class_="curve")
-    made.append(tag("li", sample, "lowest to highest refit"))
-    return tag("ul", *made, class_="legend")
+    items.append(tag("li", sample, "lowest to highest refit"))
+    return tag("ul", *items, class_="legend")
 
 
 def marker(shape: str, x: float, y: float, style: str) -> Html:

@@ -12,19 +12,19 @@ from amends.report.markup import Html, count, folded, join, number, probability,
 from amends.report.view import View
 
 MOST = 60  # causes with a card of their own
-FIRST = 12  # of them that are not folded
+FIRST = 12  # of these cards, shown unfolded
 LISTED = 200  # causes in the table
 DECISIONS = {"remove": "removed", "relabel": "relabelled", "keep": "kept", "": "undecided"}
 
 
 class Room:
-    """How many bytes a report may still grow by; what does not fit is left out whole."""
+    """How many bytes a report may still grow by; a part that does not fit is left out."""
 
     def __init__(self, size: int):
         self.left = size
 
     def fit(self, parts: Iterable[Html], most: int | None = None) -> list[Html]:
-        """As many of the parts as there is room for, from the first on, and at most `most` bytes of them."""
+        """The first parts, as many as there is room for, and at most `most` bytes of them."""
         end = max(0, self.left - most) if most is not None else 0
         kept = []
         for part in parts:
@@ -36,10 +36,10 @@ class Room:
         return kept
 
 
-def appearance(look: dict[str, Any], says: str) -> Html | None:
-    """A picture, a text, or the columns that stand out; nothing where an example cannot be shown."""
+def appearance(look: dict[str, Any], alt: str) -> Html | None:
+    """A picture, a text, or the columns that stand out; None if an example cannot be shown."""
     if "image" in look:
-        return tag("img", src=look["image"], alt=says, class_="picture")
+        return tag("img", src=look["image"], alt=alt, class_="picture")
     if "text" in look:
         return tag("blockquote", look["text"])
     names = look.get("stands_out") or ()
@@ -76,7 +76,7 @@ def cause_card(run: View, cause: dict[str, Any], rank: int, most: float) -> Html
 
 
 def _against(run: View, cause: dict[str, Any]) -> Html | None:
-    """The failures a cause conflicts with most, in little."""
+    """The failures a cause conflicts with most, small."""
     at = cause["conflicts_with"]
     if not at:
         return None
@@ -90,21 +90,21 @@ def failure(run: View, position: int, kind: str = "failures") -> Html:
     """One example of the failures or of remaining, with its label and what the model predicts."""
     look = run.look(kind, position)
     label = look.get("label")
-    says = f"{kind}[{position}]" + ("" if label is None else f", label {run.label(label)}")
-    inside, told = appearance(look, says), tag("span", *_told(run, look, position, kind), class_="told")
-    return tag("li", *((inside, told) if "image" in look else (told, inside)))
+    alt = f"{kind}[{position}]" + ("" if label is None else f", label {run.label(label)}")
+    inside, caption = appearance(look, alt), tag("span", *_caption(run, look, position, kind), class_="told")
+    return tag("li", *((inside, caption) if "image" in look else (caption, inside)))
 
 
-def _told(run: View, look: dict[str, Any], position: int, kind: str) -> list[Any]:
+def _caption(run: View, look: dict[str, Any], position: int, kind: str) -> list[Any]:
     where, name = f"{kind}[{position}]", str(look.get("id", ""))
     at = (tag("span", kind, class_="set"), f"[{position}]") if name in ("", str(position)) else (name,)
     place = tag("span", " ", *at, class_="place", title=where)
     if look.get("label") is None:
         return [place]
-    said = [run.label(look[k]) for k in ("predicted", "predicted_after") if look.get(k) is not None]
-    told = tag("b", run.label(look["label"]))
+    predictions = [run.label(look[k]) for k in ("predicted", "predicted_after") if look.get(k) is not None]
+    label = tag("b", run.label(look["label"]))
     words = tag("span", " predicted ", class_="word")
-    return [told, tag("span", words, " → ".join(said), class_="said") if said else None, place]
+    return [label, tag("span", words, " → ".join(predictions), class_="said") if predictions else None, place]
 
 
 def causes(run: View, room: Room) -> Html:
@@ -153,23 +153,23 @@ def changed(run: View, positions: Sequence[int], kind: str, room: Room, most: in
 
 
 def copies(run: View, room: Room, most: int) -> Html:
-    """Near copies among the causes, group by group. Texts and rows look alike, so the first stands for its group."""
+    """Near copies among the causes, group by group. Texts and rows look alike, so only the first is shown."""
     given = {c["index"]: run.label(c["given"]) for c in run.causes}
-    made = []
+    groups = []
     for group in run.metrics["duplicates"]:
         seen = [appearance(run.look("train", i), f"training example {i}") for i in group[:12]]
         if seen[0] is None:
             continue
-        told = [tag("span", tag("b", given.get(i, "")), tag("span", f" train[{i}]", class_="place"), class_="told")
+        captions = [tag("span", tag("b", given.get(i, "")), tag("span", f" train[{i}]", class_="place"), class_="told")
                 for i in group[:12]]  # fmt: skip
         rest = tag("span", f"and {len(group) - 12} more", class_="told soft") if len(group) > 12 else None
         if run.looks.get("kind") == "image":
-            made.append(
-                tag("ul", *(tag("li", a, b) for a, b in zip(seen, told, strict=True)), rest, class_="tiles image")
+            groups.append(
+                tag("ul", *(tag("li", a, b) for a, b in zip(seen, captions, strict=True)), rest, class_="tiles image")
             )
         else:
-            made.append(tag("div", *told, rest, seen[0], class_=f"copies {run.looks.get('kind')}"))
-    shown = room.fit(made, most)
+            groups.append(tag("div", *captions, rest, seen[0], class_=f"copies {run.looks.get('kind')}"))
+    shown = room.fit(groups, most)
     left = len(run.metrics["duplicates"]) - len(shown)
     return join(
         [

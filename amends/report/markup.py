@@ -11,8 +11,8 @@ VOID = {"img", "meta", "br", "hr", "col"}
 
 
 class Html(str):
-    """Text that is markup already. Whatever else goes into a tag is escaped on its way in, so a label or a
-    text of the user's can never become markup."""
+    """Text that is markup already. All other text is escaped when it goes into a tag, so a label or a text of the
+    user can never become markup."""
 
     __slots__ = ()
 
@@ -46,8 +46,8 @@ def table(
             *(tag("td", cell, class_=numeric[i]) for i, cell in enumerate(row[1:], 1)))
         for row in rows
     ]  # fmt: skip
-    made = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", *body), class_=class_ or None)
-    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    element = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", *body), class_=class_ or None)
+    return tag("div", element, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def section(name: str, title: str, *inside: Any) -> Html:
@@ -70,7 +70,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def share(value: Any) -> str:
-    """As a percentage."""
+    """A share as a percentage."""
     if value is None:
         return "–"
     return f"{100 * float(value):.1f}%" if math.isfinite(float(value)) else "–"
@@ -84,7 +84,7 @@ def probability(value: Any) -> str:
 
 
 def change(before: Any, after: Any) -> str:
-    """In percentage points, with its sign."""
+    """A change in percentage points, with its sign."""
     if before is None or after is None:
         return "–"
     points = 100 * (float(after) - float(before))

@@ -13,7 +13,7 @@ Matrix = list[list[int]]
 
 
 def matrices(confusion: dict[str, Any]) -> tuple[Html, int]:
-    """Three tables side by side, and how many classes stand in them as "others"."""
+    """Three tables side by side, and how many classes they combine as "others"."""
     names, before, after = confusion["classes"], confusion["before"], confusion["after"]
     merged = 0
     if len(names) > MOST:
@@ -76,6 +76,6 @@ def _table(title: str, names: Sequence[str], cell: Any) -> Html:
         tag("tr", tag("th", name, scope="row"), *(cell(i, j) for j in range(len(names))))
         for i, name in enumerate(names)
     ]
-    made = tag("table", tag("caption", title), tag("thead", head), tag("tbody", *rows),
+    element = tag("table", tag("caption", title), tag("thead", head), tag("tbody", *rows),
                class_="matrix long" if long else "matrix")  # fmt: skip
-    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=f"confusion matrix: {title}")
+    return tag("div", element, class_="scroll", tabindex="0", role="region", aria_label=f"confusion matrix: {title}")

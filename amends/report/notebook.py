@@ -1,4 +1,4 @@
-"""Results in a notebook: the first parts of the report, in little."""
+"""Results in a notebook: the first parts of the report, shortened."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def influence_html(influence: Influence) -> str:
 
 
 def _as_run(frame: pd.DataFrame, seen: dict[str, Any], total: int, metrics: Mapping[str, Any]) -> View:
-    """A result in the terms of the run folder it would be saved as."""
+    """A result as the view of the run folder it would be saved as."""
     rows = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
     return View("", {"run": {}}, dict(metrics), [], rows, total, seen, [])
 
@@ -71,7 +71,7 @@ def _causes(run: View, total: int) -> Any:
 
 
 def _fragment(parts: list[Any]) -> str:
-    """With the style of the report, nested, so that the notebook around it stays as it is."""
+    """The parts with the style of the report, nested, so that it does not change the rest of the notebook."""
     rules = style().split("@media print")[0].replace(":root", "&")
     kept = Html(f".{SCOPE} {{ {rules} {PANEL} }}")
     return tag("div", tag("style", kept), *(p for p in parts if p is not None), class_=SCOPE)

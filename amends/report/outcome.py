@@ -19,26 +19,26 @@ GLYPHS = {
 
 
 def glyph(verdict: str) -> Html:
-    """A sign for the verdict that does without colour."""
+    """A sign for the verdict that is readable without colour."""
     ring, path = tag("circle", cx=16, cy=16, r=14), tag("path", d=GLYPHS.get(verdict, ""))
     return tag("svg", ring, path, viewBox="0 0 32 32", class_=f"glyph {verdict.split()[0]}", aria_hidden="true")
 
 
 def verdict(metrics: dict[str, Any], heading: str = "h1") -> Html:
-    said, reason = metrics["verdict"], metrics["reason"]
+    word, reason = metrics["verdict"], metrics["reason"]
     words = tag("p", sentence(reason), class_="reason")
     untouched = None
-    if said == "not repaired":
+    if word == "not repaired":
         untouched = tag("p", "The model is returned unchanged, and nothing is removed.", class_="reason")
     offer = tag("p", sentence(metrics["offer"]), class_="reason") if metrics.get("offer") else None
     less = f"with budget {metrics.get('budget')}, {metrics.get('left_out')}"
     left_out = tag("p", sentence(less), class_="reason") if metrics.get("left_out") else None
-    said_so = tag("div", tag(heading, said.capitalize()), words, untouched, offer, left_out)
-    return tag("div", glyph(said), said_so, class_="verdict")
+    body = tag("div", tag(heading, word.capitalize()), words, untouched, offer, left_out)
+    return tag("div", glyph(word), body, class_="verdict")
 
 
 def warnings(lines: Sequence[str], heading: str = "h2") -> Html | None:
-    """Each line says what; where; what to do."""
+    """The warnings as a list; each line has three parts: what, where, what to do."""
     if not lines:
         return None
     items = []
@@ -65,7 +65,7 @@ def figures(metrics: dict[str, Any], trained: int | None) -> Html:
          f"accuracy on {OVER['overall']}, before and after"),
         (count(metrics["removed"]), f"{'' if trained is None else f'of {count(trained)} '}training examples removed"),
     ]  # fmt: skip
-    return tag("ul", *(tag("li", tag("b", value), tag("span", says)) for value, says in tiles), class_="figures")
+    return tag("ul", *(tag("li", tag("b", value), tag("span", words)) for value, words in tiles), class_="figures")
 
 
 def before_after(metrics: dict[str, Any]) -> Html:
@@ -75,11 +75,11 @@ def before_after(metrics: dict[str, Any]) -> Html:
         if not row or not row["n"] or row["before"] is None:
             continue
         interval, moved = metrics["intervals"].get(name), metrics["changes"].get(name)
-        told = f"{name}: accuracy {share(row['before'])} before, {share(row['after'])} after"
-        told += "" if interval is None else f", 95% interval {span(*interval)}"
+        summary = f"{name}: accuracy {share(row['before'])} before, {share(row['after'])} after"
+        summary += "" if interval is None else f", 95% interval {span(*interval)}"
         label = tag("span", tag("b", name), tag("span", of(name, metrics["learned"]), class_="soft"), class_="name")
         now = tag("span", f"{share(row['before'])} → ", tag("b", share(row["after"])), class_="number")
-        lines.append(tag("li", label, dumbbell(row["before"], row["after"], interval, told), now))
+        lines.append(tag("li", label, dumbbell(row["before"], row["after"], interval, summary), now))
         rows.append((
             name, count(row["n"]), share(row["before"]), share(row["after"]),
             "–" if interval is None else span(*interval), change(row["before"], row["after"]),
@@ -111,19 +111,19 @@ def changes(metrics: dict[str, Any]) -> Html:
 
 
 def _p(value: float) -> str:
-    told = probability(value)
-    return told.replace("<", "< ") if told.startswith("<") else f"= {told}"
+    text = probability(value)
+    return text.replace("<", "< ") if text.startswith("<") else f"= {text}"
 
 
 def curves(rows: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> Html:
-    """Holdout and remaining side by side; the query where nothing was held out."""
+    """Holdout and remaining side by side; the query in place of holdout if nothing was held out."""
     judged = "holdout" if metrics["holdout"]["n"] else "query"
     panels = [(judged, f"Accuracy on {judged} failures"), ("remaining", "Accuracy on remaining")]
-    there = [p for p in panels if any(r.get(p[0]) is not None for r in rows)]
+    shown = [p for p in panels if any(r.get(p[0]) is not None for r in rows)]
     chosen = metrics["removed"] if len(metrics.get("rounds", ())) < 2 else None
     kinds = [r["by"] for r in rows]
     return join(
-        [tag("div", *(curve(rows, name, title, chosen) for name, title in there), class_="curves"), legend(kinds)]
+        [tag("div", *(curve(rows, name, title, chosen) for name, title in shown), class_="curves"), legend(kinds)]
     )
 
 
@@ -139,18 +139,21 @@ def curve_table(rows: Sequence[dict[str, Any]]) -> Html:
 
 
 def controls(metrics: dict[str, Any]) -> Html:
-    """This repair, forgetting alone where it learned as well, and the same treatment without the causes."""
+    """This repair, forgetting alone if it also learned, and the same treatment without removing the causes."""
     rows = [("this repair", count(metrics["removed"]), *(share((metrics[n] or {}).get("after")) for n in
              ("query", "holdout", "remaining")))]  # fmt: skip
     alone = forgetting_alone(metrics)
-    beside = [] if alone is None else [("forgetting alone", alone)]
-    for name, row in [*beside, *((f"control: {chosen_by(name)}", row) for name, row in metrics["controls"].items())]:
+    alone_rows = [] if alone is None else [("forgetting alone", alone)]
+    for name, row in [
+        *alone_rows,
+        *((f"control: {chosen_by(name)}", row) for name, row in metrics["controls"].items()),
+    ]:
         shares = (share(row.get(n)) for n in ("query", "holdout", "remaining"))
         rows.append((name, count(row["removed"]), *shares))
     return table(("", "removed", "query", "holdout", "remaining"), rows, "Accuracy of the repair and of its controls")
 
 
 def sentence(text: str) -> str:
-    """With a capital and a full stop."""
+    """The text with a capital and a full stop."""
     text = text.strip()
     return text and text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")

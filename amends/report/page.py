@@ -17,8 +17,8 @@ from amends.report.view import View
 from amends.runs.run import Run
 
 LARGEST = 5_000_000  # bytes
-PART = 400_000  # bytes of pictures that each part but the causes may take
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # the browser itself refuses any request
+PART = 400_000  # bytes of pictures for each part except the causes
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # the browser refuses any request
 PRIVACY = (
     "Deleting examples this way repairs a model. It is not a privacy guarantee: "
     "do not rely on it to make a person's data unrecoverable."
@@ -47,14 +47,14 @@ def _document(run: View) -> str:
 
 
 def _page(run: View, parts: list[Html]) -> str:
-    said = run.metrics["verdict"] if run.done else "identified"
+    verdict = run.metrics["verdict"] if run.done else "identified"
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{run.name}: {said}"),
+        tag("title", f"{run.name}: {verdict}"),
         tag("style", Html(style())),
     )
     top = tag("div", tag("span", "amends", class_="mark"), tag("span", run.name, class_="run"), tag("span", _when(run)),
@@ -68,18 +68,18 @@ def _page(run: View, parts: list[Html]) -> str:
 def _when(run: View) -> str:
     """The day it was made, in words."""
     try:
-        made = datetime.fromisoformat(str(run.run.get("made", "")))
+        moment = datetime.fromisoformat(str(run.run.get("made", "")))
     except ValueError:
         return ""
-    return f"{made.day} {made:%B %Y, %H:%M} {made.tzname() or ''}".strip()
+    return f"{moment.day} {moment:%B %Y, %H:%M} {moment.tzname() or ''}".strip()
 
 
 def _contents(sections: list[tuple[str, str, Any]]) -> list[Html]:
     """A line of links, then the sections themselves."""
-    there = [(name, title, inside) for name, title, inside in sections if inside is not None]
-    links = [tag("li", tag("a", title, href=f"#{name}")) for name, title, _ in there]
+    present = [(name, title, inside) for name, title, inside in sections if inside is not None]
+    links = [tag("li", tag("a", title, href=f"#{name}")) for name, title, _ in present]
     nav = tag("nav", tag("ul", *links), aria_label="contents")
-    return [nav, *(section(name, title, inside) for name, title, inside in there)]
+    return [nav, *(section(name, title, inside) for name, title, inside in present)]
 
 
 def _trained(run: View) -> int | None:
@@ -113,9 +113,9 @@ def _repaired(run: View, room: gallery.Room) -> list[Html]:
 
 def _identified(run: View, room: gallery.Room) -> list[Html]:
     scored = many(run.total, "training example was", "training examples were")
-    found = conflicting(run.total, [c["score"] for c in run.causes], run.members)
-    more = "at least " if found == len(run.causes) < run.total else ""  # the report holds the strongest alone
-    shown = f"{scored} scored; {more}{many(found, 'of them conflicts', 'of them conflict')} with the failures"
+    conflicts = conflicting(run.total, [c["score"] for c in run.causes], run.members)
+    more = "at least " if conflicts == len(run.causes) < run.total else ""  # the report holds only the strongest
+    shown = f"{scored} scored; {more}{many(conflicts, 'of them conflicts', 'of them conflict')} with the failures"
     words = tag("p", shown + ". Nothing has been treated or judged yet.", class_="reason")
     top = tag("div", outcome.glyph("identified"), tag("div", tag("h1", "Causes identified"), words), class_="verdict")
     sections = [

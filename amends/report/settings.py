@@ -10,7 +10,7 @@ from amends.report.markup import Html, count, join, shortened, table, tag
 from amends.report.view import View
 from amends.runs.compare import flat
 
-LEFT_OUT = ("folder", "format")  # where on a disk it was made is nobody else's business; the format says nothing
+LEFT_OUT = ("folder", "format")  # the folder is private; the format means nothing to a reader
 LONGEST = 300  # characters of one setting that are shown
 ABOUT = {
     "name": "run", "made": "made", "amends": "amends", "torch": "torch", "python": "Python", "device": "device",

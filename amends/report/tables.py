@@ -19,7 +19,7 @@ def by_group(run: View) -> Html:
 
 
 def by_class(run: View) -> Html:
-    """In the order of the matrices; a class that was harmed is marked."""
+    """Accuracy by class, in the order of the matrices; harmed classes are marked."""
     harmed = [str(name) for name in run.metrics["harmed"]]
     order = {str(name): i for i, name in enumerate((run.metrics.get("confusion") or {}).get("classes", ()))}
     rows = sorted(run.metrics["classes"].items(), key=lambda item: (order.get(item[0], len(order)), _order(item[0])))
@@ -45,7 +45,7 @@ def _order(name: str) -> tuple[int, str]:
 
 
 def _opened(head: tuple[str, ...], body: list[tuple[Any, ...]], caption: str, total: int, first: int = 15) -> Html:
-    """The first rows open, the others folded, and a note where there are still more."""
+    """The first rows open, the others folded, and a note if there are still more."""
     more = (
         tag("p", f"{many(total - len(body), 'more is', 'more are')} in metrics.json.", class_="note")
         if total > len(body)
@@ -69,22 +69,22 @@ def calibration(run: View) -> Html:
 
 def patch(run: View) -> Html:
     """The repair as a small file: how large it is, which layers it moves, and how much of each."""
-    told = run.patch
-    of = "" if told.get("share") is None else f", {share(told['share'])} of the weights"
-    words = f"{told['path']}: {count(told['bytes'])} bytes{of}."
-    if told.get("why"):
-        words += f" It is exact: {told['why']}."
-    judged = told["judged"]
+    description = run.patch
+    share_of_weights = "" if description.get("share") is None else f", {share(description['share'])} of the weights"
+    words = f"{description['path']}: {count(description['bytes'])} bytes{share_of_weights}."
+    if description.get("why"):
+        words += f" It is exact: {description['why']}."
+    judged = description["judged"]
     words += (
         f" With the patch as it is stored: {judged['verdict']}, overall accuracy {share(judged['overall']['after'])}."
     )
     body = [
         (r["name"], r["kind"] if r["rank"] is None else f"rank {r['rank']}", count(r["weights"]), share(r["changed"]),
          share(r["moved"]))
-        for r in told["layers"][:MOST]
+        for r in description["layers"][:MOST]
     ]  # fmt: skip
     head = ("layer", "stored as", "weights", "changed", "how far")
-    return join([tag("p", words), _opened(head, body, "The layers it moves", len(told["layers"]))])
+    return join([tag("p", words), _opened(head, body, "The layers it moves", len(description["layers"]))])
 
 
 def keep(run: View) -> Html:

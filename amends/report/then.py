@@ -1,4 +1,4 @@
-"""What to do next with a run: said at the end of a report and of a command."""
+"""What to do next with a run: shown at the end of a report and of a command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amends.report.markup import Html, count, join, tag
 
 
 class Next(NamedTuple):
-    """One thing to do, and the line that does it, where there is one."""
+    """One thing to do, and the command line for it, if there is one."""
 
     words: str
     line: str = ""
@@ -75,7 +75,7 @@ def _after_refusal(config: Any, folder: str, name: str) -> list[Next]:
 
 
 def listed(steps: list[Next]) -> Html:
-    made = [
+    items = [
         tag("li", step.words, tag("pre", tag("code", step.line)) if step.line else None) for step in steps if step.words
     ]
-    return join([tag("ol", *made, class_="next")])
+    return join([tag("ol", *items, class_="next")])

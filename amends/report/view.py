@@ -1,4 +1,4 @@
-"""A run as the report shows it: what its files say, and words for it."""
+"""A run as the report shows it: the contents of its files, and how to write labels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LONGEST = 60  # characters of a label
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A run folder, or a result in the terms of the folder it would be saved as. `metrics` and `curve` are empty
-    where nothing has been treated yet; `causes` are the first of the causes, of `total` in all."""
+    """A run folder, or a result as the run folder it would be saved as. `metrics` and `curve` are empty if nothing has
+    been treated yet; `causes` are the first of `total` causes."""
 
     name: str
     about: dict[str, Any]

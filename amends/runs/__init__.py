@@ -1,2 +1,2 @@
-"""Run folders: what a repair found comes in, a folder written whole by one writer at a time goes out; and back again,
-read with nothing believed."""
+"""Run folders: the results of a repair come in, a folder written whole by one writer at a time goes out. What is read
+back is checked, as anybody may have changed it."""

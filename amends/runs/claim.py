@@ -1,4 +1,4 @@
-"""The folder of a run, taken before anything is loaded: whoever comes second is told so at once."""
+"""The folder of a run, claimed before anything is loaded: a second process is refused at once."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ HOME = Path("runs")
 
 
 def claimed(out: Path | None, stem: str, *, going_on: bool = False) -> AbstractContextManager[Path]:
-    """A folder for a new run that nobody else writes into inside: `out`, or runs/stem-1 or the next number that is
-    free. With `going_on`, `out` may also be a run that was stopped. Of several processes the first claims it."""
+    """A context with a folder that nobody else writes into: `out`, or runs/stem-1 or the next free number. With
+    `going_on`, `out` may also be a run that was stopped. Of several processes the first claims it."""
     return held_by_first(_claimed(out, stem, going_on))
 
 
@@ -38,7 +38,7 @@ def _claimed(out: Path | None, stem: str, going_on: bool) -> Iterator[Path]:
 
 
 def free(out: Path) -> None:
-    """BadInput where something is in the way, DiskError where nothing can be written."""
+    """BadInput if something is in the way, DiskError if nothing can be written."""
     if occupied(out):
         raise BadInput(f"the folder exists; {out}; choose another with -o, or remove it with amends runs rm")
     with on_disk(out):
@@ -47,7 +47,7 @@ def free(out: Path) -> None:
 
 
 def unfinished(out: Path) -> Run:
-    """The run that was stopped, sound; whoever calls this holds the lock."""
+    """The run that was stopped, its files checked; the caller holds the lock."""
     if not (out / "run.toml").exists() and not manifest.unsettled(out):
         raise RunMismatch(f"the folder holds something that is not a run; {out}; choose another with -o")
     with Run.writing(out) as run:

@@ -1,4 +1,4 @@
-"""How two runs differ, and whether one may go on with what there is now."""
+"""How two runs differ, and whether a run may go on with the present config, model, data and versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amends.config.decisions import GONE
 from amends.errors import RunMismatch
 from amends.runs.run import DONE, Run
 
-VERSIONS = ("amends", "torch", "numpy", "python", "device", "dtype")  # of [run]: what else numbers depend on
+VERSIONS = ("amends", "torch", "numpy", "python", "device", "dtype")  # keys of [run] that results also depend on
 PARTS = {"labels": "the labels of {} are", "sha256": "{} is", "columns": "the columns of {} are"}  # of a set
 MODEL = {"sha256": "the weights are", "code": "the code of model, likelihood and transforms is"}
 
@@ -21,13 +21,13 @@ def same_data(run: Run, name: str, sha256: str) -> None:
 
 
 def same_recipe(run: Run, now: Mapping[str, Any]) -> None:
-    """RunMismatch, with the name of what differs, unless the run was begun with what run.toml would say `now`."""
+    """RunMismatch, naming what differs, unless the run was begun with `now`, what its run.toml would hold today."""
     was = run.about
     if "config" in now:
         a, b = flat(was.get("config", {})), flat(now["config"])
         for key in sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key)):
-            said = f"{key} is {b.get(key)!r}, but the run was begun with another config, in which it is {a.get(key)!r}"
-            raise RunMismatch(f"{said}; {run.folder}; give that one, or choose another folder with -o")
+            text = f"{key} is {b.get(key)!r}, but the run was begun with another config, in which it is {a.get(key)!r}"
+            raise RunMismatch(f"{text}; {run.folder}; give that one, or choose another folder with -o")
     for key, what in MODEL.items():
         if was["model"].get(key) != now["model"].get(key):
             raise _other(run, what)
@@ -38,8 +38,8 @@ def same_recipe(run: Run, now: Mapping[str, Any]) -> None:
                 raise _other(run, what.format(name))
     for key in VERSIONS:
         if was["run"].get(key) != now["run"].get(key):
-            said = f"{key} is {now['run'].get(key)}, but the run was begun with {was['run'].get(key)}"
-            raise RunMismatch(f"{said}; {run.folder}; go back to that, or make a new run")
+            text = f"{key} is {now['run'].get(key)}, but the run was begun with {was['run'].get(key)}"
+            raise RunMismatch(f"{text}; {run.folder}; go back to that, or make a new run")
 
 
 def _other(run: Run, what: str) -> RunMismatch:

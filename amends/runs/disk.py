@@ -23,7 +23,7 @@ HELD: dict[tuple[str, int], int] = {}  # locks of this process, by path and thre
 
 @contextmanager
 def on_disk(target: Path) -> Iterator[None]:
-    """What the system says of a failure becomes a DiskError."""
+    """An OSError inside becomes a DiskError."""
     try:
         yield
     except AmendsError:
@@ -34,7 +34,7 @@ def on_disk(target: Path) -> Iterator[None]:
 
 
 def occupied(target: Path) -> bool:
-    """Whether something is there. An empty folder is nothing, where another can be moved into its place."""
+    """Whether something is there. An empty folder does not count if another can be moved into its place."""
     if not target.exists() or target.is_symlink() or not target.is_dir():
         return target.exists()
     return target.is_mount() or target.resolve() == Path.cwd() or any(target.iterdir())
@@ -50,48 +50,48 @@ def write_folder(folder: Any, fill: Callable[[Path], None], *, replace: bool = F
         sweep(target.parent, target.name)
         if occupied(target) and not replace:
             raise BadInput(f"the folder exists; {target}; choose another, or remove it first")
-        made = fresh(target.parent, target.name)
+        temporary = fresh(target.parent, target.name)
         try:
-            fill(made)
-            flush(made)
-            old = made.with_name(f"{made.name}.old")
+            fill(temporary)
+            flush(temporary)
+            old = temporary.with_name(f"{temporary.name}.old")
             if target.exists():
                 os.rename(target, old)
-            os.rename(made, target)
+            os.rename(temporary, target)
             flush_names(target.parent)
             shutil.rmtree(old, ignore_errors=True)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
     return target
 
 
 def write_file(target: Path, fill: Callable[[Path], Any]) -> Path:
     """Calls fill(path of an empty file), then moves it into place in one step; nothing is overwritten."""
     with on_disk(target), locked(target):
-        made = target.parent / f".{target.name}.{MAKING}-{secrets.token_hex(4)}"
+        temporary = target.parent / f".{target.name}.{MAKING}-{secrets.token_hex(4)}"
         sweep(target.parent, target.name)
         try:
-            made.touch()
-            fill(made)
-            flush_file(made)
+            temporary.touch()
+            fill(temporary)
+            flush_file(temporary)
             if target.exists():
                 raise BadInput(f"the target exists; {target}; choose another with -o, or remove it first")
-            os.replace(made, target)
+            os.replace(temporary, target)
             flush_names(target.parent)
         finally:
-            made.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     return target
 
 
 def fresh(parent: Path, name: str) -> Path:
-    """A new folder that nobody takes for a finished one, as open to others as the user's umask allows."""
-    made = parent / f".{name}.{MAKING}-{secrets.token_hex(4)}"
-    made.mkdir()
-    return made
+    """A new folder whose name shows that it is unfinished, with the permissions of the user's umask."""
+    folder = parent / f".{name}.{MAKING}-{secrets.token_hex(4)}"
+    folder.mkdir()
+    return folder
 
 
 def sweep(parent: Path, name: str) -> None:
-    """Removes what a writer that was killed left behind. Whoever calls this holds the lock."""
+    """Removes what a killed writer left behind. The caller holds the lock."""
     left = re.compile(rf"\.{re.escape(name)}\.{MAKING}-[0-9a-f]{{8}}(\.old)?\Z")
     for path in parent.iterdir() if parent.is_dir() else ():
         if left.match(path.name):
@@ -99,23 +99,23 @@ def sweep(parent: Path, name: str) -> None:
 
 
 def writable(folder: Path) -> None:
-    """DiskError unless something can be written into the folder: known before anything is computed."""
+    """DiskError, before anything is computed, unless the folder can be written to."""
     with on_disk(folder):
         fresh(folder, "trying").rmdir()
 
 
 def room_for(folder: Path, size: int) -> None:
-    """DiskError unless so many bytes are free where the folder is, or is going to be."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    """DiskError unless `size` bytes are free where the folder is or will be."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     with on_disk(folder):
-        left = shutil.disk_usage(there).free
+        left = shutil.disk_usage(existing).free
     if left < size:
         need = f"about {size / 2**20:,.0f} MB are needed, and {left / 2**20:,.0f} MB are free"
         raise DiskError(f"{need}; {folder}; free some space or choose another folder")
 
 
 def flush(folder: Path) -> None:
-    """Every file and every name in a folder is on the disk, not only in memory."""
+    """Forces every file and every name in a folder onto the disk."""
     for path in [*folder.rglob("*"), folder]:
         if path.is_dir() and not path.is_symlink():
             flush_names(path)
@@ -129,7 +129,7 @@ def flush_file(path: Path) -> None:
 
 
 def flush_names(folder: Path) -> None:
-    """What is in a folder, by name; where the system cannot say so of folders, nothing."""
+    """Forces the names in a folder onto the disk, if the system can do this for folders."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError as e:
@@ -147,8 +147,8 @@ def flush_names(folder: Path) -> None:
 
 @contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """One writer at a time; the lock goes with its process, and a thread that has it may take it again. Where the
-    system has no file locks, none is taken."""
+    """One writer at a time. The lock ends with its process, and a thread that has it may take it again. If the system
+    has no file locks, none is taken."""
     key = (str(target.resolve()), threading.get_ident())
     if key in HELD:
         HELD[key] += 1

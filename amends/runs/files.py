@@ -1,4 +1,4 @@
-"""Single files of a run folder, read with nothing believed: what is missing or damaged is said in one line."""
+"""Single files of a run folder, checked when they are read: what is missing or damaged is named in one line."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_metrics(path: Path) -> dict[str, Any]:
 
 
 def read_looks(path: Path) -> dict[str, Any]:
-    """What a person sees of the examples; a picture is inside the file, never an address elsewhere."""
+    """How examples are shown to a person; a picture is inside the file, never an address elsewhere."""
     looks = read_json(path)
     for name in ("train", "failures", "remaining"):
         entries = looks.get(name, {})
@@ -90,9 +90,9 @@ def read_table(path: Path, needed: Sequence[str], **how: Any) -> pd.DataFrame:
 
     text = read_text(path)
     head = text.partition("\n")[0]
-    apart = ";" if head.count(";") > head.count(",") else ","  # spreadsheets of many countries save semicolons
+    separator = ";" if head.count(";") > head.count(",") else ","  # spreadsheets of many countries save semicolons
     try:
-        frame = pd.read_csv(io.StringIO(text), sep=apart, index_col=False, **how)
+        frame = pd.read_csv(io.StringIO(text), sep=separator, index_col=False, **how)
     except ValueError as e:
         raise _damaged(path, e) from None
     for column in needed:
@@ -118,7 +118,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
 
 
 def whole_numbers(frame: pd.DataFrame, column: str, path: Path) -> np.ndarray:
-    """A column every cell of which counts something; the line is named where one does not."""
+    """A column of counts; RunMismatch names the line of a cell that holds none."""
     import pandas as pd
 
     values = np.asarray(pd.to_numeric(frame[column], errors="coerce"), dtype=float)

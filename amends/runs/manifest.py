@@ -1,7 +1,7 @@
 """What a run folder holds, with the sha256 of every file: written last, so that damage is found before it is used.
 
 A stage is added in one step. Its files wait in `.ready/` with the manifest of the whole folder; once that name is
-there the stage counts, and whoever opens the folder next moves into place what a writer that was killed did not.
+there the stage counts, and if its writer was killed, the next process that opens the folder moves the files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME, READY = "manifest.sha256", ".ready"
 REPAIRS = "repairs"  # of a review, each a run of its own
 REVIEW = re.compile(
     r"repairs(/(\.\d+\.lock|\d+\.safetensors))?|review(/(token|address|\.open\.lock|decisions\.sqlite(-\w+)?|\w+\.(part|zip)|jobs(/\d+\.\w+)?))?"
-)  # what else it adds to a run
+)  # other files that a review adds to a run
 EDITED = "causes.csv"  # people may change it: it is checked for sense when it is read, not against a hash
 FIRST = "run.toml"  # its line is the last, so that a manifest that was cut short lacks it
 ADDING = "adding"
@@ -34,9 +34,9 @@ AGAIN = "make the run again, or copy all of it"
 def write_run(folder: Any, fill: Callable[[Path], None], *, replace: bool = False) -> Path:
     """A run folder, whole or not at all, with its manifest."""
 
-    def filled(made: Path) -> None:
-        fill(made)
-        seal(made)
+    def filled(target: Path) -> None:
+        fill(target)
+        seal(target)
 
     return write_folder(folder, filled, replace=replace)
 
@@ -48,25 +48,25 @@ def seal(folder: Path) -> None:
 
 @by_first
 def add_to_run(folder: Path, fill: Callable[[Path], None], drop: Collection[str] = ()) -> None:
-    """Calls fill(empty folder), then puts what is in it into the run and takes the files to `drop` out of it, all in
-    one step."""
+    """Calls fill(empty folder), then moves its files into the run and deletes the files to `drop`, all in one
+    step."""
     with on_disk(folder), locked(folder):
         settle(folder)
-        made = fresh(folder, ADDING)
+        temporary = fresh(folder, ADDING)
         try:
-            fill(made)
+            fill(temporary)
             known = {name: value for name, value in read(folder).items() if name not in drop}
-            _write(made, known | {name: _sha256(made / name) for name in _names(made)})
-            flush(made)
-            os.rename(made, folder / READY)
+            _write(temporary, known | {name: _sha256(temporary / name) for name in _names(temporary)})
+            flush(temporary)
+            os.rename(temporary, folder / READY)
             flush_names(folder)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
         settle(folder)
 
 
 def settle(folder: Path) -> None:
-    """Ends a step that was committed, and clears away one that was not. Whoever calls this holds the lock."""
+    """Finishes a step that was committed, and removes one that was not. The caller holds the lock."""
     sweep(folder, ADDING)
     ready = folder / READY
     if not ready.exists():
@@ -106,16 +106,16 @@ def read(folder: Path) -> dict[str, str]:
         lines = [""]
     except OSError as e:
         raise DiskError(f"{e.strerror or e}; {path}; check the disk and the permissions of the file") from e
-    found = [LINE.fullmatch(line) for line in lines]
-    hashes = {m[2]: m[1] for m in found if m is not None}
+    matches = [LINE.fullmatch(line) for line in lines]
+    hashes = {m[2]: m[1] for m in matches if m is not None}
     outside = [name for name in hashes if Path(name).is_absolute() or ".." in Path(name).parts]
-    if None in found or len(hashes) < len(found) or FIRST not in hashes or outside:
+    if None in matches or len(hashes) < len(matches) or FIRST not in hashes or outside:
         raise RunMismatch(f"{NAME} is damaged; {path}; {AGAIN}")
     return hashes
 
 
 def damage(folder: Path, but: Collection[str] = ()) -> Iterator[str]:
-    """What is wrong with the files of a run, `but` for some, a line for each."""
+    """A line for each damaged or missing file of a run, except those in `but`."""
     for name, value in read(folder).items():
         if name in but:
             continue
@@ -132,7 +132,7 @@ def damage(folder: Path, but: Collection[str] = ()) -> Iterator[str]:
 
 
 def verify(folder: Path, but: Collection[str] = ()) -> None:
-    """RunMismatch where a file of the run, `but` for some, is damaged or missing."""
+    """RunMismatch if a file of the run is damaged or missing, except those in `but`."""
     for line in damage(folder, but):
         raise RunMismatch(line)
 
@@ -141,17 +141,17 @@ def strangers(folder: Path) -> list[str]:
     """Files, links and empty folders that amends did not write, wherever they are."""
     ours = {*read(folder), NAME, EDITED}
     folders = {str(parent) for name in ours for parent in Path(name).parents}
-    found = []
+    unknown = []
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         known = name in ours or name in folders or name.startswith((READY, f".{ADDING}."))
         if not known and not REVIEW.fullmatch(name) and not _of_a_repair(folder, name):
-            found.append(name)
-    return sorted(found)
+            unknown.append(name)
+    return sorted(unknown)
 
 
 def _of_a_repair(folder: Path, name: str) -> bool:
-    """Whether a file is in one of the repairs of a review: that run knows its own."""
+    """Whether a file is in one of the repairs of a review, which are runs of their own."""
     parts = Path(name).parts
     return parts[0] == REPAIRS and len(parts) > 1 and (folder / parts[0] / parts[1] / FIRST).is_file()
 
@@ -162,7 +162,7 @@ def repairs(folder: Path) -> list[Path]:
 
 
 def remove_own(folder: Path) -> None:
-    """Deletes the files of a run and the folders that are empty then; nothing else."""
+    """Deletes the files of a run, then the empty folders; nothing else."""
     settle(folder)
     for name in (*read(folder), EDITED, NAME):
         (folder / name).unlink(missing_ok=True)
@@ -176,13 +176,13 @@ def remove_own(folder: Path) -> None:
 
 
 def _names(folder: Path) -> list[str]:
-    """Paths of the files in a folder, but for the manifest and what people edit; run.toml is the last."""
+    """Paths of the files in a folder, without the manifest and causes.csv; run.toml is the last."""
     names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
     return sorted((n for n in names if n not in (NAME, EDITED)), key=lambda n: (n == FIRST, n))
 
 
 def _write(folder: Path, hashes: dict[str, str]) -> None:
-    """In the form that sha256sum --check reads."""
+    """Writes the manifest in the form that sha256sum --check reads."""
     names = sorted(hashes, key=lambda n: (n == FIRST, n))
     path = folder / NAME
     path.write_bytes("".join(f"{hashes[name]}  {name}\n" for name in names).encode())

@@ -1,4 +1,4 @@
-"""A run folder: how far it is, what was found, and what came of it."""
+"""A run folder: its state, its causes and its results."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from amends.runs.trust import ask_for_trust
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 3  # of a run folder; one more whenever older folders can no longer be read
+FORMAT = 3  # of a run folder; raised whenever older folders can no longer be read
 IDENTIFIED, DONE, SHARD = "identified", "done", "shard"  # a shard holds a part of a search
-NUMBERS = ("score", "p_given", "p_given_after")  # of causes.csv, with a comma where semicolons set columns apart
+NUMBERS = ("score", "p_given", "p_given_after")  # of causes.csv, with a decimal comma where semicolons separate columns
 SHOWN = ("given", "suggested", "predicted", "predicted_after", "p_given", "p_given_after", "conflicts_with")
 
 
@@ -43,11 +43,11 @@ class Run:
 
     folder: Path
     about: dict[str, Any]  # run.toml
-    trusted: bool = False  # whether code that it names may be run although it was made elsewhere
+    trusted: bool = False  # whether code that it names may run although the run was made elsewhere
 
     @classmethod
     def open(cls, folder: Path, *, shards: bool = False) -> Run:
-        """Of a finished search or repair; also one of `shards` where that is asked for."""
+        """A finished search or repair; with `shards` also a shard of a search."""
         if not folder.exists():
             raise BadInput(f"no such run folder; {folder}; list those there are with amends runs ls")
         if manifest.unsettled(folder):
@@ -59,10 +59,10 @@ class Run:
         about = read_toml(path)
         if not isinstance(about.get("run"), dict):
             raise RunMismatch(f"there is no table [run]; {path}; {AGAIN}")
-        made = about["run"].get("format", 1)
-        if made != FORMAT:
-            age = "a later" if isinstance(made, int) and made > FORMAT else "an earlier"
-            raise RunMismatch(f"{folder} was made by {age} amends (format {made}, this one reads {FORMAT}); {AGAIN}")
+        version = about["run"].get("format", 1)
+        if version != FORMAT:
+            age = "a later" if isinstance(version, int) and version > FORMAT else "an earlier"
+            raise RunMismatch(f"{folder} was made by {age} amends (format {version}, this one reads {FORMAT}); {AGAIN}")
         state = about["run"].get("state")
         if state == SHARD and not shards:
             raise BadInput(
@@ -74,21 +74,21 @@ class Run:
 
     @classmethod
     def sound(cls, folder: Path, but: Collection[str] = ()) -> Run:
-        """Open, every file (`but` for some) as it was written: RunMismatch where one is damaged, before it is used."""
+        """An opened run whose files, except those in `but`, were checked: RunMismatch if one is damaged."""
         run = cls.open(folder)
         manifest.verify(folder, but)
         return run
 
     @classmethod
     def writing(cls, folder: Path, but: Collection[str] = ()) -> AbstractContextManager[Run]:
-        """Sound, and nobody else writes into it inside: what is read stays true until something is written. Of several
+        """A context with a checked run that nobody else writes into, so that what is read stays true. Of several
         processes the first holds it."""
         return held_by_first(cls._writing(folder, but))
 
     @classmethod
     @contextmanager
     def _writing(cls, folder: Path, but: Collection[str]) -> Iterator[Run]:
-        cls.open(folder)  # not a run, or of another format: then nothing is touched
+        cls.open(folder)  # raises if it is not a run or of another format, before anything is touched
         with locked(folder):
             with on_disk(folder):
                 manifest.settle(folder)
@@ -113,7 +113,7 @@ class Run:
 
     @property
     def config(self) -> Config:
-        """As it was made with, paths counting from where the config was."""
+        """The config the run was made with; paths count from where that config was."""
         if "config" not in self.about:
             raise BadInput(
                 f"the run was made in Python, so no config says how to load model and data; {self.folder}; "
@@ -148,13 +148,13 @@ class Run:
 
     @property
     def looks(self) -> dict[str, Any]:
-        """What a person sees of the examples; `kind` is none where nothing can be shown."""
+        """How examples are shown to a person; `kind` is none if nothing can be shown."""
         path = self.folder / "looks.json"
         return read_looks(path) if path.exists() else {"kind": "none"}
 
     @property
     def patch(self) -> dict[str, Any]:
-        """What the last patch that was made of the run holds; empty where none was made."""
+        """A description of the last patch made of the run; empty if there is none."""
         path = self.folder / "patch.json"
         return read_json(path, dict) if path.exists() else {}
 
@@ -168,10 +168,10 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """One line of a list of runs."""
-        run, told = self.about["run"], self.metrics if self.state == DONE else {}
-        share = {k: (told.get(k) or {}).get("after") for k in ("holdout", "remaining")}
+        run, metrics = self.about["run"], self.metrics if self.state == DONE else {}
+        share = {k: (metrics.get(k) or {}).get("after") for k in ("holdout", "remaining")}
         return {"run": str(self.folder), "made": run.get("made", ""), "state": self.state,
-                "verdict": told.get("verdict", ""), "removed": told.get("removed"), **share}  # fmt: skip
+                "verdict": metrics.get("verdict", ""), "removed": metrics.get("removed"), **share}  # fmt: skip
 
     def causes(self) -> pd.DataFrame:
         """causes.csv, as a person may have edited it: decisions as text, empty where there is none."""
@@ -191,8 +191,8 @@ class Run:
         return frame.assign(index=whole_numbers(frame, "index", path))
 
     def first_causes(self, most: int) -> tuple[list[dict[str, Any]], int]:
-        """For a person to look at: the first of what was treated, or of all where nothing was, every word as
-        the file has it; and how many there are."""
+        """For a person to look at: the first causes that were treated, or of all if none was, every word as the file
+        has it; and how many there are."""
         frame = self.table()
         if self.state == DONE and self.metrics["removed"]:
             frame = frame.loc[frame["decision"].isin(GONE)]
@@ -202,12 +202,12 @@ class Run:
                 row["conflicts_with"] = [int(j) for j in json.loads(row["conflicts_with"] or "[]")]
             except (ValueError, TypeError):
                 where = f"{self.folder / 'causes.csv'} line {line + 2}"
-                said = f"conflicts_with is {row['conflicts_with']!r}"
-                raise RunMismatch(f"{said}; {where}; put the list back, or {AGAIN}") from None
+                what = f"conflicts_with is {row['conflicts_with']!r}"
+                raise RunMismatch(f"{what}; {where}; put the list back, or {AGAIN}") from None
         return rows, len(frame)
 
     def _causes(self, shown: Sequence[str], **how: Any) -> pd.DataFrame:
-        """Where a spreadsheet has spoilt a number that only people read, it is left out."""
+        """causes.csv, checked. A number that only people read is left out if a spreadsheet has spoilt it."""
         import pandas as pd
 
         path = self.folder / "causes.csv"
@@ -216,8 +216,8 @@ class Run:
         n = self.about.get("data", {}).get("train", {}).get("n")
         outside = frame.index[frame["index"] >= n].tolist() if n is not None else []
         if outside:
-            said = f"index is {frame['index'][outside[0]]}, but train has {n} examples"
-            raise RunMismatch(f"{said}; {path} line {outside[0] + 2}; put the number back, or {AGAIN}")
+            what = f"index is {frame['index'][outside[0]]}, but train has {n} examples"
+            raise RunMismatch(f"{what}; {path} line {outside[0] + 2}; put the number back, or {AGAIN}")
         for column in NUMBERS:
             if column in frame and not pd.api.types.is_numeric_dtype(frame[column]):
                 numbers = frame[column].astype(str).str.replace(",", ".", regex=False)
@@ -230,7 +230,7 @@ class Run:
         return read_parquet(self.folder / "causes.parquet")
 
     def dataset(self, name: str) -> pd.DataFrame:
-        """Those of train that were `removed`, `relabelled` or `kept`, every word as the file has it."""
+        """The examples of train that were `removed`, `relabelled` or `kept`, every word as the file has it."""
         path = self.folder / "dataset" / f"{name}.csv"
         needed = ("index", "given", "label") if name == "relabelled" else ("index", "given")
         frame = read_table(path, needed, dtype=str, keep_default_na=False)

@@ -1,4 +1,4 @@
-"""Whose code a run folder names: one that was made here may be gone on with; one that was received asks first."""
+"""Whether the code a run folder names may be run: in a run made here yes, in one from elsewhere only with --trust."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ FUNCTIONS = ("function", "transform", "augment")  # keys of a config that name a
 
 
 def functions(tables: Mapping[str, Any]) -> Iterator[str]:
-    """The functions that a config names, wherever it does."""
+    """The functions that a config names, in any table."""
     keep = tables.get("keep", {})
     for table in [*(t for name, t in tables.items() if name != "keep"), *keep.values()]:
         yield from (str(table[key]) for key in FUNCTIONS if isinstance(table, Mapping) and table.get(key))
 
 
 def _code(tables: Mapping[str, Any]) -> Iterator[str]:
-    """All that a config would have run: its functions, and a pickle."""
+    """All code that a config would run: its functions, and a pickle."""
     yield from functions(tables)
-    asked = tables.get("repair", {})
-    if isinstance(asked, Mapping) and asked.get("unsafe_pickle"):
+    repair = tables.get("repair", {})
+    if isinstance(repair, Mapping) and repair.get("unsafe_pickle"):
         yield "what is pickled in its weights"
 
 
 def signature(config: Mapping[str, Any], folder: str) -> str:
-    """Of what a run would load, with a key that only this user on this machine has; empty where none can be kept."""
+    """Signs what a run would load with a key that only this user on this machine has; empty if no key can be kept."""
     key = _key()
-    said = json.dumps([config, folder], sort_keys=True, default=str).encode()
-    return "" if key is None else hmac.new(key, said, hashlib.sha256).hexdigest()
+    content = json.dumps([config, folder], sort_keys=True, default=str).encode()
+    return "" if key is None else hmac.new(key, content, hashlib.sha256).hexdigest()
 
 
 def ask_for_trust(about: Mapping[str, Any], where: Path) -> None:
@@ -52,11 +52,11 @@ def ask_for_trust(about: Mapping[str, Any], where: Path) -> None:
 
 
 def ask_for_trust_in(config: Path) -> None:
-    """The same of a run.toml that is given as a config."""
+    """The same for a run.toml that is given as a config."""
     try:
         tables = tomllib.loads(config.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return  # whoever reads it next says so
+        return  # reading it later raises
     if "run" in tables and "config" in tables:
         ask_for_trust(tables, config)
 

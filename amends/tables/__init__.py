@@ -1,1 +1,1 @@
-"""Results as a person reads them: scores and examples come in, data frames and small pictures go out."""
+"""Results for people to read: scores and examples come in, data frames and small pictures go out."""

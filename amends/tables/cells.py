@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a cell begins that a spreadsheet would compute
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # the start of a cell that a spreadsheet would compute
 GUARDED = re.compile(r"'+[=+\-@\t\r]")
 
 
@@ -25,7 +25,7 @@ def guarded(value: Any) -> Any:
 
 
 def unguarded(value: Any) -> Any:
-    """As it was before `guarded`."""
+    """The word before `guarded`."""
     return value[1:] if isinstance(value, str) and GUARDED.match(value) else value
 
 
@@ -38,7 +38,7 @@ def write_table(frame: pd.DataFrame, path: Path, *, guard: bool = True) -> None:
 def write_rows(rows: Iterable[Any], path: Path, columns: Sequence[str], *, guard: bool = True) -> None:
     """A CSV with a header, also where there is no row; a row has its values in order, or by name.
 
-    The writer knows lines to end in CR LF and so quotes a lone carriage return; the file has LF alone."""
+    The csv writer is set to end lines with CR LF, so that it quotes a lone carriage return; the file has only LF."""
     line = io.StringIO()
     writer = csv.writer(line, lineterminator="\r\n")
     every: Iterable[Any] = chain([[*columns]], rows)
@@ -52,13 +52,13 @@ def write_rows(rows: Iterable[Any], path: Path, columns: Sequence[str], *, guard
 
 
 def _values(column: pd.Series) -> list[Any]:
-    """Plain Python values; a float32 with as few digits as tell it apart."""
+    """Plain Python values; a float32 with no more digits than it needs."""
     values = column.to_numpy()
     return [float(str(v)) for v in values] if values.dtype == "float32" else values.tolist()
 
 
 def _cell(value: Any) -> Any:
-    """Nothing where a number is missing."""
+    """An empty cell for a missing number."""
     return "" if isinstance(value, float) and value != value else value
 
 

@@ -33,13 +33,13 @@ def causes_frame(
     failure_ids: np.ndarray | None = None,
     decision: str = "",
 ) -> pd.DataFrame:
-    """Rows of train in `order`. `after` are the repaired weights; without them, those edited stand in.
+    """Rows of train in `order`. `after` are the repaired weights; without them, the edited weights of the search are
+    used.
 
-    `suggested` is the label the model leans to once the failures are inserted; `conflicts_with` holds positions in
-    the failures, strongest first, and `group` is that of the first of them; `p_given` of a sequence is the geometric
-    mean over its tokens. The user's own columns come last, as `own_...` where one has a name of ours; a column `id`,
-    or `path`, is the id shown.
-    """
+    `suggested` is the label the model leans to once the failures are inserted; `conflicts_with` holds positions in the
+    failures, strongest first, and `group` is that of the first of them; `p_given` of a sequence is the geometric mean
+    over its tokens. The user's own columns come last, as `own_...` where one has a name of ours; a column `id`, or
+    `path`, is the id shown."""
     part, theta = influence.train[order], influence.start.mean
     named = failure_groups
     if named is None:
@@ -68,12 +68,12 @@ def causes_frame(
         },
         columns=COLUMNS,
     )
-    return _beside(frame, own, [*COLUMNS, NEW])
+    return _with_own(frame, own, [*COLUMNS, NEW])
 
 
 def with_new_labels(frame: pd.DataFrame, labels: Mapping[int, Any]) -> pd.DataFrame:
-    """Rows that came back under another label say so: `decision` is relabel, and `new_label` stands beside it as
-    text, empty for the others."""
+    """The table with new labels: relabelled rows have the `decision` relabel and the label as text in `new_label`,
+    which is empty for other rows."""
     if not labels:
         return frame
     words = {int(i): label_text(label) for i, label in labels.items()}
@@ -96,9 +96,9 @@ def label_text(label: Any) -> str:
 def failures_frame(
     failed: Factor, split: Split, suspects: np.ndarray, after: Params | None = None, learned: bool = False
 ) -> pd.DataFrame:
-    """The failures in the order given: which were searched with, which judge, and their groups. What the model says
-    of them is added once there are repaired weights, and which of them it learned from; before that, nothing that
-    judges may be read."""
+    """The failures in the order given: which were searched with, which judge, and their groups. Labels, predictions and
+    which were learned from are added with the repaired weights (`after`): before that, the failures that judge must
+    not be read."""
     every, names = np.arange(len(failed)), failed.examples.names()
     part = np.full(len(failed), "", dtype=object)
     part[split.query], part[np.concatenate([split.holdout, split.other_groups])] = "query", "holdout"
@@ -112,11 +112,11 @@ def failures_frame(
                              given=_values(labels(failed)), predicted=_values(labels(failed, start)),
                              predicted_after=_values(labels(failed, after)))  # fmt: skip
     own = {k: v for k, v in failed.examples.own().items() if k != "id"}
-    return _beside(frame, own, FAILURES)
+    return _with_own(frame, own, FAILURES)
 
 
-def _beside(frame: pd.DataFrame, own: Mapping[str, np.ndarray], ours: list[str]) -> pd.DataFrame:
-    """With the user's own columns, as `own_...` where one has a name of ours."""
+def _with_own(frame: pd.DataFrame, own: Mapping[str, np.ndarray], ours: list[str]) -> pd.DataFrame:
+    """The frame with the user's own columns, as `own_...` if one has a name of ours."""
     theirs = {f"own_{name}" if name in ours else name: values for name, values in own.items()}
     return pd.concat([frame, pd.DataFrame(theirs, index=frame.index)], axis=1) if theirs else frame
 
@@ -126,7 +126,7 @@ def _probability(part: Factor, log_p: Tensor) -> np.ndarray:
 
 
 def _values(array: np.ndarray) -> list | np.ndarray:
-    """One entry a row: numbers as they are, vectors as lists, of sequences the tokens that are asked."""
+    """One entry for each row: a number, a vector as a list, or the tokens of a sequence that are targets."""
     if array.ndim == 1:
         return array
     if array.ndim == 2 and array.dtype.kind == "i" and (array == NO_TARGET).any():

@@ -1,4 +1,4 @@
-"""What a person sees of an example: its picture, its text, or the columns in which it stands out."""
+"""How an example is shown to a person: its picture, its text, or the columns in which it stands out."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from amends.algorithm.identify import Influence
 
-SIDE = {"train": 96, "failures": 64, "remaining": 64}  # pixels; failures are shown smaller, beside a cause
+SIDE = {"train": 96, "failures": 64, "remaining": 64}  # pixels; failures are shown smaller, next to a cause
 TEXTS = ("text", "sentence", "review", "question", "prompt", "content", "document", "body", "comment")
-LONG = 30  # mean length from which a column of any other name is taken for the text
+LONG = 30  # mean length from which a column with another name counts as the text
 CUT = 700  # characters of a text that are shown
 STANDING_OUT = 5
-ROW = 64  # most columns of a row that is shown whole
+ROW = 64  # a row with at most this many columns is shown whole
 FLAT = {784: (1, 28, 28), 3072: (3, 32, 32)}  # pictures that are often given as rows
 CAUSES, COPIES, CHANGED, SUSPECTS = 60, 24, 40, 24  # how many of each are shown
 
@@ -64,21 +64,23 @@ def looks_of(
     `failures` and `remaining` are the sets the user gave. Where groups were repaired one after the other,
     `influence` is that of the first, which has the model as it came.
     """
-    told = metrics or {}
+    figures = metrics or {}
     strongest = causes["index"].tolist()[:CAUSES]
-    copies = [i for group in told.get("duplicates", ()) for i in group][:COPIES]
-    beside = [j for row in causes["conflicts_with"].tolist()[:CAUSES] for j in row]
+    copies = [i for group in figures.get("duplicates", ()) for i in group][:COPIES]
+    conflicting = [j for row in causes["conflicts_with"].tolist()[:CAUSES] for j in row]
     at = {
         "train": _once(strongest + copies),
-        "failures": _once([*beside, *told.get("fixed_at", ())[:CHANGED], *told.get("suspects", ())[:SUSPECTS]]),
-        "remaining": _once(told.get("broken_at", ())[:CHANGED]) if remaining is not None else [],
+        "failures": _once(
+            [*conflicting, *figures.get("fixed_at", ())[:CHANGED], *figures.get("suspects", ())[:SUSPECTS]]
+        ),
+        "remaining": _once(figures.get("broken_at", ())[:CHANGED]) if remaining is not None else [],
     }
     sets = {"train": influence.train.examples, "failures": failures, "remaining": remaining}
     seen = looks(**{name: None if data is None else (data, at[name]) for name, data in sets.items()})
-    said = {"predicted": influence.train.network.params} | ({} if after is None else {"predicted_after": after})
+    weights = {"predicted": influence.train.network.params} | ({} if after is None else {"predicted_after": after})
     for name in ("failures", "remaining"):
         data = sets[name]
-        for key, theta in said.items():
+        for key, theta in weights.items():
             if data is None or not at[name]:
                 continue
             part = Factor.of(influence.train.network, data[np.array(at[name])], influence.train.batch)
@@ -91,7 +93,7 @@ def kind_of(data: Examples) -> str:
     """image, text, row or none."""
     pictures, text = pictures_in(data.x), bool(text_column(data))
     if pictures is not None and (not text or any(leaf.ndim == 4 for leaf in leaves(data.x))):
-        return "image"  # beside a text, a matrix or a flat row is not taken for a picture
+        return "image"  # with a text, a matrix or a flat row does not count as a picture
     if text:
         return "text"
     if data.stored is not None:
@@ -124,7 +126,7 @@ def _set(
 
 
 def _label(y: Tensor, data: Examples) -> Any:
-    """In the user's words where they are known: a class, the labels that hold, or a number."""
+    """A label in the user's words if they are known: a class, the labels that hold, or a number."""
     classes = getattr(data, "classes", ())
     if y.ndim == 0 and not y.is_floating_point():
         k = int(y)
@@ -141,7 +143,7 @@ def _label(y: Tensor, data: Examples) -> Any:
 
 
 def pictures_in(x: Inputs) -> Tensor | None:
-    """Of the inputs, the one that is a stack of pictures, channels first."""
+    """The input that is a stack of pictures, channels first; None if there is none."""
     for leaf in leaves(x):
         if leaf.ndim == 4 and leaf.shape[1] in (1, 3) and min(leaf.shape[2:]) >= 4:
             return leaf
@@ -214,7 +216,7 @@ def _typical(data: Examples) -> tuple[Tensor, Tensor]:
 
 
 def table_of(data: Examples) -> Tensor:
-    """The rows as the file has them, or else as the model takes them."""
+    """The rows as the file has them, or if that is unknown as the model takes them."""
     return leaves(data.x)[0] if data.stored is None else torch.as_tensor(data.stored)
 
 
@@ -240,5 +242,5 @@ def _short(value: float) -> float:
 
 
 def _once(positions: Iterable[Any]) -> list[int]:
-    """Each once, in the order met."""
+    """Each position once, in order."""
     return list(dict.fromkeys(int(p) for p in positions))

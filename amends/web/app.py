@@ -1,4 +1,4 @@
-"""The whole of the server as one ASGI application: the routes, the built page, errors as words, and the doors."""
+"""The server as one ASGI application: the routes, the built page, errors as JSON, and the doors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FOREVER = "private, max-age=31536000, immutable"
 
 
 def app_of(review: Review, doors: Doors) -> Any:
-    """For a server, or for a test."""
+    """The application, for a server or a test."""
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
@@ -48,7 +48,7 @@ def app_of(review: Review, doors: Doors) -> Any:
     pages = [Route("/", index), Route("/favicon.svg", icon), Route("/assets/{name}", asset)]
     app = Starlette(
         routes=[*pages, *routes.ROUTES, *still.ROUTES, *outcome_routes.ROUTES],
-        exception_handlers={AmendsError: said, HTTPException: plain},
+        exception_handlers={AmendsError: amends_error, HTTPException: http_error},
         lifespan=life,
     )
     app.state.review, app.state.doors = review, doors
@@ -57,7 +57,7 @@ def app_of(review: Review, doors: Doors) -> Any:
 
 
 def built() -> Path:
-    """Where the built page lies."""
+    """The folder of the built page."""
     return Path(str(files("amends.web").joinpath("static")))
 
 
@@ -75,23 +75,23 @@ def asset(request: Request) -> Response:
 
 
 def _static(folder: Path, name: str, keep: str) -> Response:
-    """A file of a flat folder by one of the names in it; nothing else."""
-    there = {p.name: p for p in folder.iterdir()} if folder.is_dir() else {}
-    if name not in there or not there[name].is_file():
+    """A file of a flat folder, by its name; nothing outside the folder."""
+    by_name = {p.name: p for p in folder.iterdir()} if folder.is_dir() else {}
+    if name not in by_name or not by_name[name].is_file():
         raise Missing
-    kind = KINDS.get(there[name].suffix, "application/octet-stream")
-    return FileResponse(there[name], media_type=kind, headers={"cache-control": keep})
+    kind = KINDS.get(by_name[name].suffix, "application/octet-stream")
+    return FileResponse(by_name[name], media_type=kind, headers={"cache-control": keep})
 
 
-def said(request: Request, error: Exception) -> Response:
-    """An error of ours, in its three parts."""
+def amends_error(request: Request, error: Exception) -> Response:
+    """An error of amends, in its three parts."""
     status = next((code for kind, code in STATUS if isinstance(error, kind)), 400)
     what, *rest = str(error).split("; ")
     where, todo = "; ".join(rest[:-1]), rest[-1] if rest else ""
     return JSONResponse({"error": {"what": what, "where": where, "todo": todo}}, status_code=status)
 
 
-def plain(request: Request, error: Exception) -> Response:
+def http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     words = {404: "there is no such thing", 405: "this cannot be done here"}
     return _error(error.status_code, words.get(error.status_code, str(error.detail)), "load the page again")

@@ -1,4 +1,4 @@
-"""causes.csv, which other tools read and write: written after every change, and what they changed in it taken in."""
+"""causes.csv, shared with other tools: written after every change here, and read in again after every change there."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CHUNK = 2000  # rows that are read at once
 
 
 def write(table: Table) -> bool:
-    """The file as the decisions are now, whole or not at all; not where another tool has changed it since. Whoever
-    decides meanwhile does not wait, and the file is written once more."""
+    """Writes the file as the decisions are now, whole or not at all; not if another tool has changed it. Somebody who
+    decides meanwhile does not wait: the file is then written once more."""
     with table.filing:
         return _written(table)
 
 
 def _written(table: Table) -> bool:
-    path, made = table.run / FILE, table.run / FOLDER / "causes.part"
+    path, part = table.run / FILE, table.run / FOLDER / "causes.part"
     with table.lock:
         if changed(table):
             return False
@@ -39,16 +39,16 @@ def _written(table: Table) -> bool:
         if table.setting("written") == version:
             return True
         columns = _columns(table)
-    new: list[tuple[str, str, int]] = []  # rows in which the file will say something else
+    new: list[tuple[str, str, int]] = []  # rows whose decision changes in the file
     with on_disk(path):
-        write_rows(_rows(table, columns, new), made, columns)
-        flush_file(made)
+        write_rows(_rows(table, columns, new), part, columns)
+        flush_file(part)
         if path.exists():
-            made.chmod(path.stat().st_mode & 0o777)
+            part.chmod(path.stat().st_mode & 0o777)
     with table.writing() as sql, on_disk(path):
         if changed(table):
             return False
-        os.replace(made, path)
+        os.replace(part, path)
         sql.executemany("update causes set wrote = ?, wrote_label = ? where at = ?", new)
         table.set("written", version)
         table.set("file", _stamp(table))
@@ -56,7 +56,7 @@ def _written(table: Table) -> bool:
 
 
 def _columns(table: Table) -> list[str]:
-    """Those of the file, and one for new labels as soon as there are any."""
+    """The columns of the file, and one for new labels as soon as there are any."""
     columns = table.setting("columns")
     if NEW not in columns and table.one("select 1 from causes where decision = ? limit 1", [RELABEL]):
         at = columns.index("decision") + 1
@@ -66,18 +66,18 @@ def _columns(table: Table) -> list[str]:
 
 
 def changed(table: Table) -> bool:
-    """Whether the file is another than the one that was written or read last."""
+    """Whether another tool has changed the file since it was written or read here."""
     return table.setting("file") != _stamp(table)
 
 
 def read_now(table: Table) -> None:
-    """The file as it is counts as read."""
+    """Marks the file as it is now as read."""
     table.set("file", _stamp(table))
 
 
 def take_in(table: Table) -> None:
-    """What another tool changed in the file, as one step that can be undone; rows it left alone stay as they are
-    here. Where the file cannot be used it stays as it is, and the page says why."""
+    """Takes in what another tool changed in the file, as one step that can be undone; other rows stay as they are here.
+    A file that cannot be used is left as it is, and the page says why."""
     with table.filing:
         _taken_in(table)
 
@@ -86,8 +86,8 @@ def _taken_in(table: Table) -> None:
     stamp, when = _stamp(table), datetime.now(UTC).isoformat(timespec="seconds")
     try:
         frame = Run.open(table.run).table()
-        said, labels = words(frame, "decision"), words(frame, NEW)
-        theirs = {int(i): (str(s), str(n)) for i, s, n in zip(frame["index"], said, labels, strict=True)}
+        decisions, labels = words(frame, "decision"), words(frame, NEW)
+        theirs = {int(i): (str(s), str(n)) for i, s, n in zip(frame["index"], decisions, labels, strict=True)}
         with table.lock:
             changes = _changes(table, theirs)
             step = Step("file", f"{len(changes)} decisions taken in from {FILE}", changes, FILE)
@@ -95,7 +95,7 @@ def _taken_in(table: Table) -> None:
                 _others(table, frame)
                 if changes:
                     do(table, step)
-                    table.set("told", {"when": when, "n": len(changes), "text": step.said, "error": None})
+                    table.set("told", {"when": when, "n": len(changes), "text": step.text, "error": None})
                 elif (table.setting("told") or {}).get("error"):
                     table.set("told", None)
                 now = effective(table.cut)
@@ -107,7 +107,7 @@ def _taken_in(table: Table) -> None:
 
 
 def say_trouble(table: Table, error: str) -> None:
-    """On every page, once: why the file cannot be read or written."""
+    """Shows once on every page why the file cannot be read or written."""
     with table.writing():
         if (table.setting("told") or {}).get("error") != error:
             when = datetime.now(UTC).isoformat(timespec="seconds")
@@ -116,8 +116,8 @@ def say_trouble(table: Table, error: str) -> None:
 
 
 def upload(table: Table, body: bytes, person: str) -> dict[str, Any]:
-    """The decisions of a CSV that somebody sent, as one step: a column `index` or `id`, `decision`, perhaps
-    `new_label`. Rows it does not hold stay as they are."""
+    """Takes in the decisions of an uploaded CSV as one step. It has a column `index` or `id`, `decision`, perhaps
+    `new_label`. Other rows stay as they are."""
     path = table.run / FOLDER / "upload.part"
     with on_disk(path):
         path.write_bytes(body)
@@ -130,8 +130,8 @@ def upload(table: Table, body: bytes, person: str) -> dict[str, Any]:
     at = _positions(table, frame)
     pairs = zip(at, words(frame, "decision"), words(frame, NEW), strict=True)
     theirs: dict[int, tuple[str, str]] = {}
-    for place, said, label in pairs:
-        if theirs.setdefault(place, (str(said), str(label))) != (str(said), str(label)):
+    for place, decision, label in pairs:
+        if theirs.setdefault(place, (str(decision), str(label))) != (str(decision), str(label)):
             raise BadInput(f"two rows decide about one example; the upload at index {place}; keep one of them")
     with table.writing():
         changes = _changes(table, theirs, whole=True, person=person)
@@ -139,30 +139,30 @@ def upload(table: Table, body: bytes, person: str) -> dict[str, Any]:
 
 
 def _positions(table: Table, frame: Any) -> list[int]:
-    """Where the rows of an upload stand."""
+    """The positions in train of the rows of an upload."""
     column = next((c for c in ("index", "id") if c in frame), None)
     if column is None:
         raise BadInput("there is no column index or id; the upload; add one of them")
     by = "at" if column == "index" else "id"
-    found = []
+    positions = []
     for line, value in enumerate(frame[column], start=2):
         rows = table.all(f"select at from causes where {by} = ? limit 2", [str(value).strip()])
         if len(rows) != 1:
             what = "several causes have" if rows else "no cause has"
             raise BadInput(f"{what} the {column} {str(value)!r}; the upload line {line}; correct it or leave it out")
-        found.append(rows[0][0])
-    return found
+        positions.append(rows[0][0])
+    return positions
 
 
 def _changes(table: Table, theirs: dict[int, tuple[str, str]], whole: bool = False, person: str = FILE) -> list[Any]:
-    """What they decided other than the file said before, or with `whole` other than what is decided now. A row above
-    the cut whose `remove` they took away is kept."""
+    """The changes in `theirs` against what was last written to the file, or with `whole` against what is decided now. A
+    row above the cut that lost its `remove` is kept."""
     changes = []
     for row in table.all("select at, rank, decision, new_label, person, seen, wrote, wrote_label, id from causes"):
-        said = theirs.get(row["at"])
-        if said is None or (not whole and said == (row["wrote"], row["wrote_label"])):
+        decided = theirs.get(row["at"])
+        if decided is None or (not whole and decided == (row["wrote"], row["wrote_label"])):
             continue
-        word, label = said
+        word, label = decided
         if word not in ("", KEEP, *GONE):
             where = f"at index {row['at']}"
             raise BadInput(f"decision is {word!r}; {FILE} {where}; write remove, keep, relabel or nothing")
@@ -176,7 +176,7 @@ def _changes(table: Table, theirs: dict[int, tuple[str, str]], whole: bool = Fal
 
 
 def _others(table: Table, frame: Any) -> None:
-    """Columns of the user's own, such as a note, as they are in the file now."""
+    """Stores the user's own columns, such as a note, as they are in the file now."""
     own = [str(c) for c in frame.columns if c not in (*COLUMNS, NEW)]
     table.set("columns", [str(c) for c in frame.columns])
     rows = []
@@ -187,29 +187,29 @@ def _others(table: Table, frame: Any) -> None:
 
 
 def _rows(table: Table, columns: list[str], new: list[tuple[str, str, int]]) -> Iterator[list[Any]]:
-    """In the order the file had, with what a repair would do now as the decision; `new` is filled with the rows whose
-    decision the file did not have."""
+    """The rows in the order of the file; the decision is what a repair would do now. Rows whose decision changes are
+    added to `new`."""
     named = {"index": "at", "group": "grp", "conflicts_with": "conflicts"}
     ours = [c for c in columns if c in (*COLUMNS, NEW)]
     last = table.one("select max(place) from causes")
     for start in range(0, (-1 if last is None else last) + 1, CHUNK):
         with table.lock:
-            asked = ", ".join(effective(table.cut) if c == "decision" else named.get(c, c) for c in ours)
-            found = table.all(
-                f"select at, own, wrote, wrote_label, {asked} from causes join details using (at) "
+            selected = ", ".join(effective(table.cut) if c == "decision" else named.get(c, c) for c in ours)
+            rows = table.all(
+                f"select at, own, wrote, wrote_label, {selected} from causes join details using (at) "
                 "where place >= ? and place < ? order by place", [start, start + CHUNK],
             )  # fmt: skip
-        for at, own, wrote, wrote_label, *values in found:
+        for at, own, wrote, wrote_label, *values in rows:
             mine, known = json.loads(own), dict(zip(ours, values, strict=True))
-            said = (known["decision"], known.get(NEW, ""))
-            if said != (wrote, wrote_label):
-                new.append((*said, at))
+            decided = (known["decision"], known.get(NEW, ""))
+            if decided != (wrote, wrote_label):
+                new.append((*decided, at))
             yield ["" if v is None else v for v in (known[c] if c in known else mine.get(c, "") for c in columns)]
 
 
 def _stamp(table: Table) -> list[int] | None:
     try:
-        found = (table.run / FILE).stat()
+        stat = (table.run / FILE).stat()
     except FileNotFoundError:
         return None
-    return [found.st_mtime_ns, found.st_size, found.st_ino]
+    return [stat.st_mtime_ns, stat.st_size, stat.st_ino]

@@ -20,7 +20,7 @@ def decide(
     table: Table, positions: Iterable[int], way: str, new_label: str = "", *, person: str = "", key: str | None = None,
     looked: bool = True,
 ) -> dict[str, Any]:  # fmt: skip
-    """The same for all these rows and their near copies. With `looked` they count as seen."""
+    """One decision for all these rows and their near copies. With `looked` they count as seen."""
     if way not in WAYS:
         raise BadInput(f"decision is {way!r}; the request; {nearest(way, WAYS)}")
     label = label_of(table, new_label) if way == RELABEL else ""
@@ -34,13 +34,13 @@ def decide(
                 now[2] = was[2]
             if now != was:
                 changes.append(("row", row["at"], was, now))
-        said = f"{way} {_named(table, [at for _, at, _, _ in changes])}" + (f" as {label}" if label else "")
-        return do(table, Step("decide", said, changes, person, key))
+        text = f"{way} {_named(table, [at for _, at, _, _ in changes])}" + (f" as {label}" if label else "")
+        return do(table, Step("decide", text, changes, person, key))
 
 
-def label_of(table: Table, said: str) -> str:
-    """A new label as the classes have it, or a number where there are none."""
-    label, classes = str(said).strip(), table.setting("classes", [])
+def label_of(table: Table, text: str) -> str:
+    """A new label, checked: one of the classes, or a number if there are none."""
+    label, classes = str(text).strip(), table.setting("classes", [])
     if not label:
         raise BadInput("the decision is relabel, but no new label is given; the request; name the label it should get")
     several = str(table.one("select given from causes limit 1") or "").startswith("[")
@@ -69,8 +69,8 @@ def mark(table: Table, at: int, wrong: bool, *, person: str = "", key: str | Non
         if was is None:
             raise BadInput(f"no failure {at!r} was searched with; the request; give the index of one that is shown")
         changes = [] if bool(was) == bool(wrong) else [("mark", at, int(was), int(bool(wrong)))]
-        said = f"failure {at}: {'its own label is wrong' if wrong else 'its label is right'}"
-        return do(table, Step("mark", said, changes, person, key))
+        text = f"failure {at}: {'its own label is wrong' if wrong else 'its label is right'}"
+        return do(table, Step("mark", text, changes, person, key))
 
 
 def seen(table: Table, positions: Iterable[int]) -> None:
@@ -79,7 +79,7 @@ def seen(table: Table, positions: Iterable[int]) -> None:
 
 
 def _named(table: Table, positions: list[int]) -> str:
-    """What the trail calls these rows: one by its id, or by its place where that is its id; several by their number."""
+    """These rows as the trail names them: a single one by its id or position, several by their count."""
     if len(positions) != 1:
         return f"{len(positions)} examples"
     known = table.one("select id from causes where at = ?", positions)
@@ -87,26 +87,26 @@ def _named(table: Table, positions: list[int]) -> str:
 
 
 def _with_copies(table: Table, positions: Iterable[int]) -> list[Any]:
-    """The rows at these positions and their near copies, each once. BadInput where one is not in the table."""
+    """The rows at these positions and their near copies, each once. BadInput if one is not in the table."""
     wanted = list(dict.fromkeys(positions))
     if any(isinstance(at, bool) or not isinstance(at, int) or not 0 <= at < 2**62 for at in wanted):
         raise BadInput("indices holds something else; the request; give positions in train")
-    found: dict[int, Any] = {}
+    by_position: dict[int, Any] = {}
     for start in range(0, len(wanted), CHUNK):
         part = wanted[start : start + CHUNK]
         marks = ", ".join("?" * len(part))
         rows = table.all(
             f"select * from causes where copy in (select copy from causes where at in ({marks})) order by rank", part
         )
-        found |= {row["at"]: row for row in rows}
-    missing = next((at for at in wanted if at not in found), None)
+        by_position |= {row["at"]: row for row in rows}
+    missing = next((at for at in wanted if at not in by_position), None)
     if missing is not None:
         raise BadInput(f"index {missing} is not among the causes; the request; give positions that are listed")
-    return list(found.values())
+    return list(by_position.values())
 
 
 def _several(label: str, table: Table) -> str:
-    """A list of numbers, as long as those given."""
+    """A label that is a list of numbers, checked: as long as the labels given."""
     like = json.loads(table.one("select given from causes limit 1"))
     try:
         value = json.loads(label)

@@ -1,4 +1,4 @@
-"""Who may come in: a token in the address once, a cookie from then on; known hosts, our own page, nothing inline."""
+"""Who may come in: a token in the address once, then a cookie; only known hosts and our own page; nothing inline."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ ONWARD = """<!doctype html>
 
 
 def token_of(folder: Path) -> str:
-    """The token of a run's review: 256 bits that only the user can read, kept so that a server started again knows
-    the pages it had open."""
+    """The token of a run's review: 256 bits that only the user can read, kept so that open pages still
+    work when the server is started again."""
     path = folder / "token"
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -51,8 +51,8 @@ def token_of(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Doors:
-    """`hosts` are names beside loopback; `frames` are pages that may show ours inside them; `prefix` is the path the
-    page is reached under, behind a proxy."""
+    """`hosts` are allowed names other than loopback; `frames` are pages that may show ours in a frame; `prefix` is the
+    path of the page behind a proxy."""
 
     token: str
     port: int
@@ -74,7 +74,7 @@ class Doors:
 
     @property
     def cookie(self) -> str:
-        """Its name; cookies of one host are shared by all its ports, so each review has its own."""
+        """The name of the cookie. All ports of a host share cookies, so each review has a name of its own."""
         return f"amends-{hashlib.sha256(self.token.encode()).hexdigest()[:12]}"
 
     @property
@@ -83,7 +83,7 @@ class Doors:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of every answer."""
+        """The headers of every answer."""
         ancestors = " ".join(("'self'", *self.frames)) if self.frames else "'none'"
         return {
             "content-security-policy": POLICY.format(ancestors), "x-content-type-options": "nosniff",
@@ -92,11 +92,11 @@ class Doors:
             **({} if self.frames else {"x-frame-options": "DENY"}),
         }  # fmt: skip
 
-    def knows_host(self, said: Sequence[str]) -> bool:
-        """Exactly one Host: loopback at our port, or one that was allowed (at any port where none was named)."""
-        if len(said) != 1:
+    def knows_host(self, hosts: Sequence[str]) -> bool:
+        """Exactly one Host: loopback at our port, or an allowed one (at any port if none was named)."""
+        if len(hosts) != 1:
             return False
-        name, port = _apart(said[0].lower())
+        name, port = _apart(hosts[0].lower())
         if name in LOOPBACK:
             return port == str(self.port) or (not port and self.port == 80) or self._allowed(name, port)
         return self._allowed(name, port)
@@ -104,25 +104,25 @@ class Doors:
     def _allowed(self, name: str, port: str) -> bool:
         return any(_apart(host.lower()) in ((name, port), (name, "")) for host in self.hosts)
 
-    def knows_origin(self, said: Sequence[str], host: str) -> bool:
+    def knows_origin(self, origins: Sequence[str], host: str) -> bool:
         """Exactly one Origin: the page the request goes to. Behind a proxy the scheme may be another."""
-        if len(said) != 1:
+        if len(origins) != 1:
             return False
-        parts = urlsplit(said[0])
-        return parts.scheme in ("http", "https") and f"{parts.scheme}://{host}".lower() == said[0].lower()
+        parts = urlsplit(origins[0])
+        return parts.scheme in ("http", "https") and f"{parts.scheme}://{host}".lower() == origins[0].lower()
 
     def has_token(self, query: bytes) -> bool:
-        given = parse_qs(query.decode("latin-1")).get("token", [])
-        return len(given) == 1 and hmac.compare_digest(given[0].encode(), self.token.encode())
+        tokens = parse_qs(query.decode("latin-1")).get("token", [])
+        return len(tokens) == 1 and hmac.compare_digest(tokens[0].encode(), self.token.encode())
 
-    def has_cookie(self, said: Sequence[str]) -> bool:
-        return any(hmac.compare_digest(c.encode(), self.pass_word.encode()) for c in cookies(said, self.cookie))
+    def has_cookie(self, lines: Sequence[str]) -> bool:
+        return any(hmac.compare_digest(c.encode(), self.pass_word.encode()) for c in cookies(lines, self.cookie))
 
 
-def cookies(said: Sequence[str], name: str) -> list[str]:
+def cookies(lines: Sequence[str], name: str) -> list[str]:
     """The values of a cookie in the headers of a request."""
     try:
-        return [jar[name].value for jar in (SimpleCookie(line) for line in said) if name in jar]
+        return [jar[name].value for jar in (SimpleCookie(line) for line in lines) if name in jar]
     except CookieError:
         return []
 
@@ -134,7 +134,7 @@ def _apart(host: str) -> tuple[str, str]:
 
 
 class Guard:
-    """Stands before every route, as ASGI: what may not come in is answered here and reaches nothing."""
+    """ASGI middleware before every route: a request that may not come in is answered here and goes no further."""
 
     def __init__(self, app: Any, doors: Doors):
         self.app, self.doors = app, doors
@@ -146,36 +146,36 @@ class Guard:
             return None  # no web sockets here
         bare = bool(self.doors.prefix) and scope["path"] == self.doors.prefix
         scope = self._below(scope)
-        said = _headers(scope)
-        refused = self._refusal(scope, said)
+        headers = _headers(scope)
+        refused = self._refusal(scope, headers)
         if refused:
             return await self._answer(send, 403, json.dumps({"error": _refused(refused)}).encode(), "application/json")
         if bare and scope["method"] in READING:  # addresses in the page count from the slash
             query = b"?" + scope["query_string"] if scope["query_string"] else b""
-            there = [(b"location", f"{self.doors.prefix}/".encode() + query)]
-            return await self._answer(send, 307, b"", "text/plain", there)
+            location = [(b"location", f"{self.doors.prefix}/".encode() + query)]
+            return await self._answer(send, 307, b"", "text/plain", location)
         if scope["path"] == "/" and b"token" in scope["query_string"] and self.doors.has_token(scope["query_string"]):
             return await self._answer(send, 200, ONWARD.encode(), "text/html; charset=utf-8", self._cookie())
-        if not self.doors.has_cookie(said.get("cookie", [])):
+        if not self.doors.has_cookie(headers.get("cookie", [])):
             what = "this page needs the address that amends review printed, with its token"
             return await self._answer(send, 403, json.dumps({"error": _refused(what)}).encode(), "application/json")
         return await self.app(scope, receive, self._with_headers(send))
 
     def _below(self, scope: Any) -> Any:
-        """Without the prefix, where a proxy left it on."""
+        """The scope without the prefix, if a proxy left it in the path."""
         prefix, path = self.doors.prefix, scope["path"]
         if prefix and (path == prefix or path.startswith(prefix + "/")):
             return {**scope, "path": path[len(prefix) :] or "/", "raw_path": None, "root_path": ""}
         return {**scope, "root_path": ""}
 
-    def _refusal(self, scope: Any, said: Mapping[str, list[str]]) -> str:
-        """Why a request may not come in; empty where it may."""
-        hosts, reading = said.get("host", []), scope["method"] in READING
+    def _refusal(self, scope: Any, headers: Mapping[str, list[str]]) -> str:
+        """Why a request may not come in; empty if it may."""
+        hosts, reading = headers.get("host", []), scope["method"] in READING
         if not self.doors.knows_host(hosts):
             return "the request names a host that this page does not have; allow it with --allow-host"
-        if not reading and not self.doors.knows_origin(said.get("origin", []), hosts[0]):
+        if not reading and not self.doors.knows_origin(headers.get("origin", []), hosts[0]):
             return "the request comes from another page"
-        site, mode = (said.get(f"sec-fetch-{k}", [""])[0] for k in ("site", "mode"))
+        site, mode = (headers.get(f"sec-fetch-{k}", [""])[0] for k in ("site", "mode"))
         opening = reading and mode == "navigate" and scope["path"] == "/"
         if site in ("cross-site", "same-site") and not opening:
             return "the request comes from another page"
@@ -197,18 +197,18 @@ class Guard:
 
         async def sent(message: Any) -> None:
             if message["type"] == "http.response.start":
-                there = {k.lower() for k, _ in message["headers"]}
-                message = {**message, "headers": [*message["headers"], *(p for p in ours if p[0] not in there)]}
+                present = {k.lower() for k, _ in message["headers"]}
+                message = {**message, "headers": [*message["headers"], *(p for p in ours if p[0] not in present)]}
             await send(message)
 
         return sent
 
 
 def _headers(scope: Any) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    headers: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return headers
 
 
 def _refused(what: str) -> dict[str, str]:

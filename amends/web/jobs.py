@@ -23,17 +23,17 @@ from amends.runs.run import remove as remove_run
 from amends.web import causes
 from amends.web.results import finished, folder_of, name_of, patch_file
 from amends.web.table import FOLDER, Missing, Table, counts
-from amends.web.trail import tell
+from amends.web.trail import add_line
 
 KINDS = ("repair", "curve", "patch")
 RUNNING, ENDED, FAILED, STOPPING, CANCELLED = "running", "done", "failed", "stopping", "cancelled"
 LEFT = re.compile(r"; about ([\d.]+) (second|minute|hour)s? left\Z")
 UNITS = {"second": 1, "minute": 60, "hour": 3600}
-SHOWN = 200  # lines of what a job said
-READ = 200_000  # bytes of it
+SHOWN = 200  # lines of a job's log
+READ = 200_000  # bytes of a job's log
 
 
-CHILDREN: dict[Path, subprocess.Popen[bytes]] = {}  # of this process, also when their review is closed
+CHILDREN: dict[Path, subprocess.Popen[bytes]] = {}  # jobs this process started, also those of a closed review
 
 
 class Busy(BadInput):
@@ -41,7 +41,7 @@ class Busy(BadInput):
 
 
 class Jobs:
-    """Those of one run. A job holds a lock that ends with its process, so that a server started again knows it."""
+    """The jobs of one run. A job holds a lock that ends with its process, so a server started again knows it runs."""
 
     def __init__(self, table: Table, run: Path, trust: bool = False):
         self.table, self.run, self.trust = table, run, trust
@@ -71,7 +71,7 @@ class Jobs:
                 )
             if kind == "repair":
                 n = counts(self.table)["removed"]
-                tell(self.table, "repair", f"repair {repair} begun: {n} removed or relabelled", person, n)
+                add_line(self.table, "repair", f"repair {repair} begun: {n} removed or relabelled", person, n)
         return self.get(number)
 
     def cancel(self, number: int) -> dict[str, Any]:
@@ -85,14 +85,14 @@ class Jobs:
         return self.get(number)
 
     def running(self) -> int | None:
-        """The number of the job that runs now, if any; those that have ended since are settled."""
-        found = None
+        """The number of the job that runs now, if any; jobs whose process has ended are settled."""
+        running = None
         for row in self.table.all("select number from jobs where state in (?, ?)", [RUNNING, STOPPING]):
             if self._alive(row["number"]):
-                found = row["number"]
+                running = row["number"]
             else:
                 self._settle(row["number"])
-        return found
+        return running
 
     def get(self, number: int, lines: bool = False) -> dict[str, Any]:
         rows = self.table.all("select * from jobs where number = ?", [number])
@@ -101,25 +101,25 @@ class Jobs:
         if rows[0]["state"] in (RUNNING, STOPPING) and not self._alive(number):
             self._settle(number)
             rows = self.table.all("select * from jobs where number = ?", [number])
-        said = self._said(number)
-        told = self._told(rows[0], said)
-        return told | {"lines": said[-SHOWN:]} if lines else told
+        log = self._log(number)
+        job = self._described(rows[0], log)
+        return job | {"lines": log[-SHOWN:]} if lines else job
 
     def all(self) -> list[dict[str, Any]]:
         rows = self.table.all("select number from jobs order by number desc limit 50")
         return [self.get(row["number"]) for row in rows]
 
     def _saved(self) -> None:
-        """causes.csv holds what is decided, as the process will read it from there."""
+        """Writes the decisions to causes.csv, where the process will read them."""
         if causes.changed(self.table):
             causes.take_in(self.table)
         if not causes.write(self.table):
-            told = (self.table.setting("told") or {}).get("error") or "causes.csv was changed just now"
-            raise BadInput(f"causes.csv cannot be used ({told}); {self.run}; correct it, then try again")
+            error = (self.table.setting("told") or {}).get("error") or "causes.csv was changed just now"
+            raise BadInput(f"causes.csv cannot be used ({error}); {self.run}; correct it, then try again")
 
     def _command(self, kind: str, repair: int | None, learn: bool | None) -> list[str]:
         opened = Run.open(self.run)
-        _ = opened.trusting(self.trust).config  # says why, where there is none or it is not to be trusted
+        _ = opened.trusting(self.trust).config  # raises if there is none, or if it is not trusted
         trust = ["--trust"] if self.trust else []
         if kind == "curve":
             if opened.curve:
@@ -134,16 +134,16 @@ class Jobs:
         return ["treat", str(self.run), "--approved", "-o", str(out), *left_out, *how, *trust]
 
     def _patch(self, of: int | None) -> list[str]:
-        """Of a finished repair, or for 0 of the run itself: a file beside its folder."""
-        made = finished(self.table, -1 if of is None else of)
-        _ = made.trusting(self.trust).config
-        if made.patch:
+        """The arguments that patch a finished repair, or for 0 the run itself, into a file next to its folder."""
+        run = finished(self.table, -1 if of is None else of)
+        _ = run.trusting(self.trust).config
+        if run.patch:
             raise BadInput("the patch is there already; the request; load it")
         path = patch_file(self.table, of or 0)
         with on_disk(path):
             path.parent.mkdir(exist_ok=True)
-            path.unlink(missing_ok=True)  # of one that was cancelled before the run knew of it
-        return ["patch", str(made.folder), "-o", str(path), *(["--trust"] if self.trust else [])]
+            path.unlink(missing_ok=True)  # left by a patch that was cancelled too early to be in the run
+        return ["patch", str(run.folder), "-o", str(path), *(["--trust"] if self.trust else [])]
 
     def _begin(self, number: int, args: Sequence[str]) -> int:
         import fcntl
@@ -181,7 +181,7 @@ class Jobs:
         return False
 
     def _settle(self, number: int) -> None:
-        """What became of a job whose process has ended; of one that failed no folder stays behind."""
+        """Stores the end of a job whose process has ended. A repair that did not succeed leaves no folder."""
         job = self.table.all("select * from jobs where number = ?", [number])[0]
         state = ENDED if self._finished(job) else CANCELLED if job["state"] == STOPPING else FAILED
         if state != ENDED and job["kind"] == "repair":
@@ -194,7 +194,7 @@ class Jobs:
                 return
             if job["kind"] != "curve":
                 what = f"{'the patch of ' if job['kind'] == 'patch' else ''}{name_of(job['repair'])}"
-                tell(self.table, "repair", f"{what} {'ended' if state == ENDED else state}", job["person"])
+                add_line(self.table, "repair", f"{what} {'ended' if state == ENDED else state}", job["person"])
 
     def _finished(self, job: Any) -> bool:
         try:
@@ -207,11 +207,11 @@ class Jobs:
             return False
 
     def _next(self) -> int:
-        """A number no repair has had."""
-        there = [int(p.name) for p in (self.run / REPAIRS).glob("*") if p.name.isdigit()]
-        return 1 + max([self.table.one("select max(repair) from jobs") or 0, *there])
+        """A number that no repair has had."""
+        numbers = [int(p.name) for p in (self.run / REPAIRS).glob("*") if p.name.isdigit()]
+        return 1 + max([self.table.one("select max(repair) from jobs") or 0, *numbers])
 
-    def _said(self, number: int) -> list[str]:
+    def _log(self, number: int) -> list[str]:
         path = self.home / f"{number}.log"
         try:
             with path.open("rb") as file:
@@ -220,24 +220,24 @@ class Jobs:
         except OSError:
             return []
 
-    def _told(self, row: Any, said: list[str]) -> dict[str, Any]:
+    def _described(self, row: Any, log: list[str]) -> dict[str, Any]:
         running = row["state"] in (RUNNING, STOPPING)
-        step = next((line for line in reversed(said) if not line.startswith(("note:", "warning:", "error:"))), "")
+        step = next((line for line in reversed(log) if not line.startswith(("note:", "warning:", "error:"))), "")
         end = time.time() if running else (row["ended"] or row["started"])
         return {
             "number": row["number"], "kind": row["kind"], "state": RUNNING if running else row["state"],
             "started": _moment(row["started"]), "ended": None if running else _moment(end),
             "seconds": round(end - row["started"], 1), "left": self._left(row, step) if running else None,
             "step": LEFT.sub("", step) if running else "", "repair": row["repair"],
-            "error": _error(said) if row["state"] == FAILED else None,
+            "error": _error(log) if row["state"] == FAILED else None,
         }  # fmt: skip
 
     def _left(self, row: Any, step: str) -> float | None:
-        """As the process says; else as long as the last one of its kind took."""
-        said = LEFT.search(step)
-        if said:
+        """Seconds left: as the process says, else as if it took as long as the last job of its kind."""
+        match = LEFT.search(step)
+        if match:
             log = self.home / f"{row['number']}.log"
-            return max(0.0, round(float(said[1]) * UNITS[said[2]] - (time.time() - log.stat().st_mtime), 1))
+            return max(0.0, round(float(match[1]) * UNITS[match[2]] - (time.time() - log.stat().st_mtime), 1))
         took = self.table.one(
             "select ended - started from jobs where kind = ? and state = ? order by number desc limit 1",
             [row["kind"], ENDED],
@@ -245,18 +245,18 @@ class Jobs:
         return None if took is None else max(0.0, round(took - (time.time() - row["started"]), 1))
 
 
-def _error(said: list[str]) -> dict[str, str]:
-    """The line a process ended with, in its three parts."""
-    line = next((line for line in reversed(said) if line.startswith("error: ")), "")
+def _error(log: list[str]) -> dict[str, str]:
+    """The last error line of a log, in its three parts."""
+    line = next((line for line in reversed(log) if line.startswith("error: ")), "")
     parts = line.removeprefix("error: ").split("; ") if line else []
     if not parts:
-        return {"what": "the process ended without saying why", "where": said[-1] if said else "",
+        return {"what": "the process ended without saying why", "where": log[-1] if log else "",
                 "todo": "try again, or run amends treat in a terminal"}  # fmt: skip
     return {"what": parts[0], "where": "; ".join(parts[1:-1]), "todo": parts[-1] if len(parts) > 1 else ""}
 
 
 def _clear(folder: Path) -> None:
-    """A repair that did not come to its end."""
+    """Removes the folder of a repair that did not end."""
     with suppress(AmendsError, OSError):
         remove_run(folder)
     if folder.is_dir() and not (folder / "run.toml").exists():

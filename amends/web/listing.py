@@ -26,26 +26,26 @@ PAGING = ("offset", "limit", "order", "down")
 
 @dataclass(frozen=True)
 class Listing:
-    """What is asked for, as a condition and an order of SQL."""
+    """A request for causes, as a condition and an order of SQL."""
 
     where: str
     values: tuple[Any, ...]
     order: str
 
     @classmethod
-    def of(cls, asked: Mapping[str, Any], cut: int) -> Listing:
-        for name in asked:
+    def of(cls, params: Mapping[str, Any], cut: int) -> Listing:
+        for name in params:
             if name not in (*FILTERS, *PAGING):
                 raise BadInput(f"no filter {name!r}; the list of causes; {nearest(name, FILTERS)}")
         parts: list[tuple[str, tuple[Any, ...]]] = [
-            (f"{column} = ?", (str(asked[name]),)) for name, column in EXACT.items() if asked.get(name) is not None
+            (f"{column} = ?", (str(params[name]),)) for name, column in EXACT.items() if params.get(name) is not None
         ]
-        parts += _plain(asked, cut)
-        parts += _found(asked)
-        if asked.get("copies") != "all":
+        parts += _plain(params, cut)
+        parts += _lookups(params)
+        if params.get("copies") != "all":
             parts.append(("copy = at", ()))
         where = " and ".join(f"({condition})" for condition, _ in parts) or "1"
-        return cls(where, tuple(v for _, values in parts for v in values), _order(asked))
+        return cls(where, tuple(v for _, values in parts for v in values), _order(params))
 
     def count(self, table: Table) -> int:
         if self.where == "1":
@@ -53,17 +53,17 @@ class Listing:
         return table.one(f"select count(*) from causes where {self.where}", self.values)
 
     def rows(self, table: Table, offset: int, limit: int) -> list[dict[str, Any]]:
-        """So many of them from a place on, with their copies."""
-        found = table.all(
+        """At most `limit` rows from a place of the list on, with their copies."""
+        rows = table.all(
             f"select causes.*, details.conflicts, details.own from causes join details using (at) where at in "
             f"(select at from causes where {self.where} order by {self.order} limit ? offset ?) order by {self.order}",
             (*self.values, limit, offset),
         )
         cut = table.cut
-        return [as_cause(row, cut) | {"copies": copies(table, row["at"], row["copy"])} for row in found]
+        return [as_cause(row, cut) | {"copies": copies(table, row["at"], row["copy"])} for row in rows]
 
     def positions(self, table: Table, between: tuple[int, int] | None = None) -> list[int]:
-        """Of train: all of them, or those between two places of the list, both ends included."""
+        """Positions in train: of the whole list, or between two places of it, both ends included."""
         first, last = (0, -2) if between is None else (min(between), max(between))
         return table.column(
             f"select at from causes where {self.where} order by {self.order} limit ? offset ?",
@@ -76,12 +76,12 @@ class Listing:
 
 
 def cause(table: Table, at: int) -> dict[str, Any] | None:
-    found = table.all(
+    rows = table.all(
         "select causes.*, details.conflicts, details.own from causes join details using (at) where at = ?", [at]
     )
-    if not found:
+    if not rows:
         return None
-    return as_cause(found[0], table.cut) | {"copies": copies(table, at, found[0]["copy"])}
+    return as_cause(rows[0], table.cut) | {"copies": copies(table, at, rows[0]["copy"])}
 
 
 def copies(table: Table, at: int, copy: int) -> list[int]:
@@ -89,10 +89,10 @@ def copies(table: Table, at: int, copy: int) -> list[int]:
     return table.column("select at from causes where copy = ? and at <> ? order by rank", (copy, at))
 
 
-def page_of(asked: Mapping[str, Any]) -> tuple[int, int]:
-    """Offset and limit; BadInput where they are none."""
+def page_of(params: Mapping[str, Any]) -> tuple[int, int]:
+    """Offset and limit; BadInput if they cannot be used."""
     try:
-        offset, limit = int(asked.get("offset", 0)), int(asked.get("limit", 50))
+        offset, limit = int(params.get("offset", 0)), int(params.get("limit", 50))
     except ValueError:
         raise BadInput("offset and limit count rows; the list; give whole numbers") from None
     if not 0 <= offset < 2**62 or not 1 <= limit <= MOST:
@@ -100,49 +100,49 @@ def page_of(asked: Mapping[str, Any]) -> tuple[int, int]:
     return offset, limit
 
 
-def _plain(asked: Mapping[str, Any], cut: int) -> list[tuple[str, tuple[Any, ...]]]:
+def _plain(params: Mapping[str, Any], cut: int) -> list[tuple[str, tuple[Any, ...]]]:
     """Conditions on what is decided, seen and scored."""
     parts: list[tuple[str, tuple[Any, ...]]] = []
-    decision = asked.get("decision")
+    decision = params.get("decision")
     if decision is not None:
         if decision not in DECISIONS:
             raise BadInput(f"decision is {decision!r}; the filter; {nearest(decision, DECISIONS)}")
         special = {"none": "decision = ''", "decided": "decision > ''", "cut": f"decision = '' and rank <= {cut}"}
         parts.append((special[decision], ()) if decision in special else ("decision = ?", (decision,)))
     for name, condition in (("seen", "seen = 1"), ("disagrees", disagrees(cut)), ("differs", "suggested <> given")):
-        if asked.get(name) is not None:
-            parts.append((condition if _yes(name, asked[name]) else f"not ({condition})", ()))
+        if params.get(name) is not None:
+            parts.append((condition if _yes(name, params[name]) else f"not ({condition})", ()))
     for name, sign in (("low", ">="), ("high", "<=")):
-        if asked.get(name) not in (None, ""):
+        if params.get(name) not in (None, ""):
             try:
-                parts.append((f"score {sign} ?", (float(asked[name]),)))
+                parts.append((f"score {sign} ?", (float(params[name]),)))
             except (TypeError, ValueError):
-                raise BadInput(f"{name} is {asked[name]!r}; the filter; give a number") from None
+                raise BadInput(f"{name} is {params[name]!r}; the filter; give a number") from None
     return parts
 
 
-def _found(asked: Mapping[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:
+def _lookups(params: Mapping[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:
     """Conditions that look something up: words, ids, failures."""
     parts: list[tuple[str, tuple[Any, ...]]] = []
-    if asked.get("text"):
-        parts.append(("at in (select at from details where instr(words, ?))", (str(asked["text"]).lower(),)))
-    if asked.get("id") not in (None, ""):
-        said = str(asked["id"])
-        whole = said.isascii() and said.isdigit() and len(said) < 18
-        parts.append(("id = ? or at = ?", (said, int(said) if whole else -1)))
-    if asked.get("failure") not in (None, ""):
-        said = str(asked["failure"])
-        if not (said.isascii() and said.isdigit() and len(said) < 18):
-            raise BadInput(f"failure is {said!r}; the filter; give its index")
-        parts.append(("at in (select value from conflicts, json_each(causes) where failure = ?)", (int(said),)))
+    if params.get("text"):
+        parts.append(("at in (select at from details where instr(words, ?))", (str(params["text"]).lower(),)))
+    if params.get("id") not in (None, ""):
+        text = str(params["id"])
+        whole = text.isascii() and text.isdigit() and len(text) < 18
+        parts.append(("id = ? or at = ?", (text, int(text) if whole else -1)))
+    if params.get("failure") not in (None, ""):
+        text = str(params["failure"])
+        if not (text.isascii() and text.isdigit() and len(text) < 18):
+            raise BadInput(f"failure is {text!r}; the filter; give its index")
+        parts.append(("at in (select value from conflicts, json_each(causes) where failure = ?)", (int(text),)))
     return parts
 
 
-def _order(asked: Mapping[str, Any]) -> str:
-    name = asked.get("order") or "rank"
+def _order(params: Mapping[str, Any]) -> str:
+    name = params.get("order") or "rank"
     if name not in ORDERS:
         raise BadInput(f"no order {name!r}; the list of causes; {nearest(name, ORDERS)}")
-    if str(asked.get("down", "0")) not in ("1", "true", "True"):
+    if str(params.get("down", "0")) not in ("1", "true", "True"):
         return ORDERS[name]
     turned = (p.removesuffix(" desc") if p.endswith(" desc") else f"{p} desc" for p in ORDERS[name].split(", "))
     return ", ".join(turned)
@@ -154,16 +154,16 @@ def _yes(name: str, value: Any) -> bool:
     return value == "yes"
 
 
-def failures(table: Table, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that were searched with, each with how many causes conflict with it: the largest group first, and in a
-    group those with the most."""
-    offset, limit = page_of(asked)
+def failures(table: Table, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The failures searched with, each with the number of causes that conflict with it: the largest group first, and
+    within a group the most causes first."""
+    offset, limit = page_of(params)
     where, values = ["part = 'query'"], []
-    if asked.get("group") is not None:
+    if params.get("group") is not None:
         where.append("grp = ?")
-        values.append(str(asked["group"]))
-    where += [f"{name} = 1" for name in ("marked", "suspect") if asked.get(name) == "yes"]
-    told = " and ".join(where)
+        values.append(str(params["group"]))
+    where += [f"{name} = 1" for name in ("marked", "suspect") if params.get(name) == "yes"]
+    condition = " and ".join(where)
     groups = table.all(
         "select grp name, count(*) n, sum(suspect) suspects, sum(marked) marked, (select causes from groups "
         "where name = grp) causes "
@@ -172,16 +172,17 @@ def failures(table: Table, asked: Mapping[str, Any]) -> dict[str, Any]:
     rows = table.all(
         f"select failures.* from failures join (select grp as name, count(*) n from failures where part = 'query' "
         f"group by grp) on name = grp left join (select failure, n as causes from conflicts) on failure = at "
-        f"where {told} order by n desc, grp, coalesce(causes, 0) desc, at limit ? offset ?", (*values, limit, offset)
+        f"where {condition} order by n desc, grp, coalesce(causes, 0) desc, at limit ? offset ?",
+        (*values, limit, offset),
     )  # fmt: skip
-    total = table.one(f"select count(*) from failures where {told}", values)
+    total = table.one(f"select count(*) from failures where {condition}", values)
     return {"groups": [dict(g) for g in groups], "total": total, "offset": offset,
             "rows": [as_failure(table, row) for row in rows]}  # fmt: skip
 
 
 def failure(table: Table, at: int) -> dict[str, Any] | None:
-    found = table.all("select * from failures where at = ?", [at])
-    return as_failure(table, found[0]) if found else None
+    rows = table.all("select * from failures where at = ?", [at])
+    return as_failure(table, rows[0]) if rows else None
 
 
 def as_failure(table: Table, row: Row) -> dict[str, Any]:

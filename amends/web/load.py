@@ -1,4 +1,4 @@
-"""What the run folder holds, put into the table once, column by column: there may be a hundred thousand rows."""
+"""Loads the run folder into the table once, column by column, as there may be a hundred thousand rows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ create index if not exists by_spot on causes (spot);
 create index if not exists by_copy on causes (copy);
 create index if not exists by_decision on causes (decision) where decision > '';
 create index if not exists by_seen on causes (at) where seen = 1;
-"""  # made once all rows are there, which is quicker
+"""  # made when all rows are there, which is quicker
 MOST = 500  # names of a filter that are listed
 WORDS = ("given", "predicted", "predicted_after", "suggested")
 
 
 def load(table: Table, run: Run) -> None:
-    """Read once; again where the run has gone on since. Decisions that were made on the page stay."""
+    """Loads the run once, and again if it has gone on since. Decisions made on the page stay."""
     stamp = json.dumps([run.state, run.about["run"].get("made", "")])
     if table.setting("stamp") == stamp:
         return
@@ -61,7 +61,7 @@ def load(table: Table, run: Run) -> None:
 
 
 def _columns(frame: pd.DataFrame, groups: Any, disagreement: np.ndarray | None) -> dict[str, list[Any]]:
-    """Each row also has a place in a random order: those first in it are a fair sample of any part of the rows."""
+    """The columns of the table. `spot` is a random order: its first rows are a fair sample of any part of the rows."""
     n, at = len(frame), frame["index"].to_numpy()
     first = {int(i): int(group[0]) for group in groups for i in group}
     rank = _floats(frame["rank"])
@@ -79,7 +79,7 @@ def _columns(frame: pd.DataFrame, groups: Any, disagreement: np.ndarray | None) 
 
 
 def _names(columns: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """What a filter offers: groups and labels, the commonest first, and the span of the scores."""
+    """The choices of the filters: groups and labels, the most frequent first, and the range of the scores."""
     counted = {name: Counter(columns[at]) for name, at in (("groups", "grp"), ("given", "given"), ("suggested",) * 2)}
     listed = {
         name: [{"name": word, "n": n} for word, n in sorted(c.items(), key=lambda p: (-p[1], p[0]))[:MOST]]
@@ -96,7 +96,7 @@ def _floats(column: Any) -> np.ndarray:
 
 
 def _numbers(column: Any) -> list[float | None]:
-    """Nothing where there is no number."""
+    """The numbers of a column; None where there is none."""
     values = _floats(column)
     sound = np.isfinite(values)
     return [v if ok else None for v, ok in zip(values.tolist(), sound.tolist(), strict=True)]
@@ -110,16 +110,16 @@ def _details(frame: pd.DataFrame, ids: Sequence[str]) -> Iterator[tuple[Any, ...
         yield from zip(at, against, ["{}"] * len(at), (name.lower() for name in ids), strict=True)
         return
     cells = zip(*(map(str, frame[c].tolist()) for c in own), strict=True)
-    for i, found, name, values in zip(at, against, ids, cells, strict=True):
+    for i, conflicts, name, values in zip(at, against, ids, cells, strict=True):
         mine = json.dumps(dict(zip(own, values, strict=True)), ensure_ascii=False)
-        yield i, found, mine, " ".join([name, *values]).lower()
+        yield i, conflicts, mine, " ".join([name, *values]).lower()
 
 
 def _conflicts(sql: sqlite3.Connection, at: Sequence[int], texts: Sequence[Any]) -> None:
-    """By failure, the causes that conflict with it; and by group of failures that were searched with, how many do."""
-    found = _lists(texts)
-    sizes = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
-    failure = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=int(sizes.sum()))
+    """Stores for each failure the causes that conflict with it, and for each group searched with how many do."""
+    lists = _lists(texts)
+    sizes = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
+    failure = np.fromiter(chain.from_iterable(lists), dtype=np.int64, count=int(sizes.sum()))
     cause = np.repeat(np.asarray(at, dtype=np.int64), sizes)
     order = np.lexsort((cause, failure))
     failure, cause = failure[order], cause[order]
@@ -141,19 +141,19 @@ def _conflicts(sql: sqlite3.Connection, at: Sequence[int], texts: Sequence[Any])
 
 
 def _lists(texts: Sequence[Any]) -> list[list[int]]:
-    """All lists in one go; one by one where a cell is not as it was written."""
+    """All lists in one go; one by one if a cell is not as it was written."""
     try:
-        found = json.loads(f"[{','.join(text or '[]' for text in texts)}]")
+        lists = json.loads(f"[{','.join(text or '[]' for text in texts)}]")
     except (TypeError, ValueError):
-        found = []
-    fit = len(found) == len(texts) and all(type(f) is list for f in found)
-    if fit and all(type(j) is int and 0 <= j < 2**62 for j in chain.from_iterable(found)):
-        return found
+        lists = []
+    fit = len(lists) == len(texts) and all(type(item) is list for item in lists)
+    if fit and all(type(j) is int and 0 <= j < 2**62 for j in chain.from_iterable(lists)):
+        return lists
     return [numbers_in(text) for text in texts]
 
 
 def _first_decisions(table: Table, sql: sqlite3.Connection, run: Run, frame: pd.DataFrame) -> None:
-    """As causes.csv has them. What a repair removed by itself counts as above the cut, not as decided by a person."""
+    """The decisions in causes.csv. What a repair removed by itself counts as above the cut, not as a decision."""
     labels = frame[NEW].tolist() if NEW in frame else [""] * len(frame)
     wrote = [row for row in zip(frame["decision"].tolist(), labels, frame["index"].tolist(), strict=True) if row[0]]
     rows = wrote
@@ -191,14 +191,14 @@ def _row(value: Any) -> int | None:
 
 
 def _disagreement(run: Run) -> np.ndarray | None:
-    """How far the rankings that the folder holds are apart on each example, from 0 to 1: by the score, by what it
-    lost when the failures were inserted, and by its loss."""
+    """For each example how far three rankings in the folder differ, from 0 to 1: by the score, by the loss that
+    inserting the failures adds, and by the loss itself."""
     for name in ("identified", "rounds/1"):
         path = run.folder / name / "scores.npz"
         if path.exists():
             try:
-                with np.load(path, allow_pickle=False) as kept:
-                    values = [kept["scores"], kept["raw"], -kept["before"]]
+                with np.load(path, allow_pickle=False) as file:
+                    values = [file["scores"], file["raw"], -file["before"]]
             except (OSError, ValueError, KeyError) as e:
                 raise RunMismatch(f"damaged ({e}); {path}; make the run again") from None
             shares = np.array([np.argsort(np.argsort(v, kind="stable")) for v in values]) / max(len(values[0]) - 1, 1)

@@ -1,4 +1,4 @@
-"""`amends.review`: the review page beside a notebook, of a result in memory or of a run folder."""
+"""`amends.review`: the review page in a notebook, for a result in memory or a run folder."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from amends.web.server import Where, installed, keep_address, uvicorn_of
 if TYPE_CHECKING:
     import pandas as pd
 
-STARTING = 30.0  # seconds the server may take
-ASKED = 3.0  # seconds the notebook's server may take
+STARTING = 30.0  # seconds the server may take to start
+ASKED = 3.0  # seconds the notebook's server may take to answer
 HIGH = 760  # pixels of a frame
 
 
@@ -38,13 +38,13 @@ class Page:
         try:
             hosts, frames = ((), ()) if self._notebook is None else _of_notebook(self._notebook)
             where = Where(port=port, hosts=hosts, frames=frames)
-            made = self._open.enter_context(where.socket())
-            self.port: int = made.getsockname()[1]
+            sock = self._open.enter_context(where.socket())
+            self.port: int = sock.getsockname()[1]
             self._review: Review = self._open.enter_context(opened(folder, given=given))
             self.address = where.address(self._review.token, self.port)
             keep_address(folder, self.address)
             self._server = uvicorn_of(self._review, where.doors(self._review.token, self.port))
-            self._thread = threading.Thread(target=self._server.run, args=([made],), daemon=True)
+            self._thread = threading.Thread(target=self._server.run, args=([sock],), daemon=True)
             self._thread.start()
             self._started()
         except BaseException:
@@ -85,11 +85,11 @@ class Page:
         if self._notebook is None:
             return link + self._report()
         path = urlsplit(self._notebook).path.rstrip("/")
-        there = escape(f"{path}/proxy/{self.port}/?token={self._review.token}")
-        return f'<iframe src="{there}" width="100%" height="{HIGH}" title="amends review"></iframe>{link}'
+        source = escape(f"{path}/proxy/{self.port}/?token={self._review.token}")
+        return f'<iframe src="{source}" width="100%" height="{HIGH}" title="amends review"></iframe>{link}'
 
     def _report(self) -> str:
-        """report.html whole, in a frame that asks nobody for anything and runs nothing."""
+        """report.html as a whole, in a frame that loads nothing and runs nothing."""
         path = self.folder / "report.html"
         if not path.is_file():
             return ""
@@ -117,7 +117,7 @@ def review(result: Any, folder: Any = None, *, port: int = 0) -> Page:
 
 
 def notebook() -> str | None:
-    """The address of the notebook server that runs this kernel, where it hands pages on; None where none does."""
+    """The address of the notebook server that runs this kernel, if it can proxy pages; else None."""
     try:
         from jupyter_server.serverapp import list_running_servers  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -127,24 +127,23 @@ def notebook() -> str | None:
 
 
 def _hands_on(address: str) -> bool:
-    """Whether a notebook server knows addresses below proxy/ at all. It may run elsewhere than the kernel, so what is
-    installed here says nothing; whoever is not logged in is sent to log in where there is such a thing, and told 404
-    where there is none."""
+    """Whether a notebook server has addresses below proxy/. It may run in another environment than the kernel, so it is
+    asked: without a login it answers 404 if it has none, and else with its login page."""
     parts = urlsplit(address)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     try:
-        asked = kind(parts.hostname or "localhost", parts.port, timeout=ASKED)
+        connection = kind(parts.hostname or "localhost", parts.port, timeout=ASKED)
         try:
-            asked.request("GET", f"{parts.path.rstrip('/')}/proxy/1/favicon.svg")
-            return asked.getresponse().status != 404
+            connection.request("GET", f"{parts.path.rstrip('/')}/proxy/1/favicon.svg")
+            return connection.getresponse().status != 404
         finally:
-            asked.close()
+            connection.close()
     except (OSError, HTTPException):
         return False
 
 
 def _of_notebook(address: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names the notebook is reached by, and the page that holds ours: its own."""
+    """Host names of the notebook, and the address of its pages, which may show ours in a frame."""
     parts = urlsplit(address)
     names = {"localhost", "127.0.0.1", parts.hostname or "localhost"}
     return tuple(sorted(names)), (f"{parts.scheme}://{parts.netloc}",)

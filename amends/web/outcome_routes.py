@@ -1,4 +1,4 @@
-"""Routes about what comes of the decisions: jobs, repairs, and files to take away."""
+"""Routes for what follows the decisions: jobs, repairs, and files to download."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def job(request: Request) -> Response:
 
 
 async def start(request: Request) -> Response:
-    said, review = await json_of(request), review_of(request)
-    learn = said.get("learn")
+    body, review = await json_of(request), review_of(request)
+    learn = body.get("learn")
     if learn not in (True, False, None):
         raise BadInput("learn is neither true nor false; the request; leave it out to let the repair choose")
-    of = said.get("repair")
+    of = body.get("repair")
     if of is not None and (type(of) is not int or not 0 <= of < 10**9):
         raise BadInput("repair is not the number of one; the request; leave it out, or give one that is listed")
     async with request.app.state.turn:
-        begun = await run_in_threadpool(review.jobs.start, str(said.get("kind")), person_of(request), learn, of)
+        begun = await run_in_threadpool(review.jobs.start, str(body.get("kind")), person_of(request), learn, of)
     return JSONResponse(begun, status_code=202)
 
 
@@ -59,16 +59,16 @@ def repair(request: Request) -> Response:
     return JSONResponse(results.repair(review_of(request).table, request.path_params["number"]))
 
 
-def accept(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
-    return results.accept(review.table, said.get("repair"), said.get("accepted"), said.get("note", ""),
-                          person=person, key=key_of(said))  # fmt: skip
+def accept(review: Review, body: dict[str, Any], person: str) -> dict[str, Any]:
+    return results.accept(review.table, body.get("repair"), body.get("accepted"), body.get("note", ""),
+                          person=person, key=key_of(body))  # fmt: skip
 
 
 def compare(request: Request) -> Response:
-    said = [request.query_params.get(k, "") for k in ("one", "other")]
-    if not all(s.isascii() and s.isdigit() and len(s) < 10 for s in said):
+    numbers = [request.query_params.get(k, "") for k in ("one", "other")]
+    if not all(s.isascii() and s.isdigit() and len(s) < 10 for s in numbers):
         raise BadInput("one and other are numbers of repairs; the request; give both")
-    return JSONResponse(results.compared(review_of(request).table, int(said[0]), int(said[1])))
+    return JSONResponse(results.compared(review_of(request).table, int(numbers[0]), int(numbers[1])))
 
 
 def causes(request: Request) -> Response:
@@ -82,7 +82,7 @@ def report(request: Request) -> Response:
 
 
 def of_repair(request: Request) -> Response:
-    """A file of a finished repair, by what it is."""
+    """A file of a finished repair, by its kind."""
     number, what = request.path_params["number"], request.path_params["what"]
     run = results.finished(review_of(request).table, number)
     named = f"repair-{number}"
@@ -118,12 +118,12 @@ def _file(path: Path, kind: str, name: str, then: Any = None) -> Response:
 
 
 def _zip(home: Path, folder: Path, name: str) -> Response:
-    """A folder as one file, made beside the decisions and removed once it was sent."""
-    handle, made = tempfile.mkstemp(".zip", dir=home / FOLDER)
+    """A folder as one zip file, made in the folder of the review and removed after it was sent."""
+    handle, archive = tempfile.mkstemp(".zip", dir=home / FOLDER)
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(p for p in folder.rglob("*") if p.is_file()):
             packed.write(path, path.relative_to(folder).as_posix())
-    return _file(Path(made), ZIP, name, BackgroundTask(Path(made).unlink, missing_ok=True))
+    return _file(Path(archive), ZIP, name, BackgroundTask(Path(archive).unlink, missing_ok=True))
 
 
 ROUTES = [

@@ -1,4 +1,4 @@
-"""What came of each repair: the run itself where it is finished, and those made from the page."""
+"""The results of repairs: of the run itself if it is finished, and of those made from the page."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ SETS = ("query", "holdout", "remaining", "overall")
 COUNTS = ("verdict", "reason", "removed", "relabelled", "fixed", "newly_broken")
 SHOWN = 40  # fixed and newly broken each
 LONGEST = 2000  # characters of a note
-TOLD = 80  # of those in the trail
+IN_TRAIL = 80  # of a note that the trail shows
 
 
 def repairs(table: Table) -> list[dict[str, Any]]:
-    """Every finished one, oldest first."""
+    """Every finished repair, the oldest first."""
     home = table.run / REPAIRS
     numbers = (
         sorted(int(p.name) for p in home.iterdir() if re.fullmatch(r"[1-9]\d{0,8}", p.name)) if home.is_dir() else []
     )
-    found = []
+    rows = []
     for number in [0, *numbers]:
         try:
             run = _run(table, number)
         except AmendsError:
             continue
         if run.done:
-            found.append(_row(table, number, run))
-    return found
+            rows.append(_row(table, number, run))
+    return rows
 
 
 def repair(table: Table, number: int) -> dict[str, Any]:
-    """One of them with every figure, and what it fixed and broke to look at."""
+    """One repair with every figure, and with examples that it fixed and broke."""
     run = finished(table, number)
     m, looks = run.metrics, run.looks
     shown = {}
@@ -66,13 +66,13 @@ def accept(
     if not (accepted is None or type(accepted) is bool) or not isinstance(note, str) or len(note) > LONGEST:
         raise BadInput(f"accepted or note cannot be used; the request; give true, false or null, and up to {LONGEST} "
                        "characters")  # fmt: skip
-    said = {True: "accepted", False: "rejected", None: "left open"}[accepted]
+    word = {True: "accepted", False: "rejected", None: "left open"}[accepted]
     with table.writing():
         was, will = now(table, "result", number), [None if accepted is None else int(accepted), note, person]
         changes = [] if will[:2] == was[:2] else [("result", number, was, will)]
-        short = shorten(note, TOLD, placeholder=" …")
-        told = f"{name_of(number)} {said}" + (f": {short}" if short else "")
-        return do(table, Step("accept", told, changes, person, key))
+        short = shorten(note, IN_TRAIL, placeholder=" …")
+        text = f"{name_of(number)} {word}" + (f": {short}" if short else "")
+        return do(table, Step("accept", text, changes, person, key))
 
 
 def compared(table: Table, one: int, other: int) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def compared(table: Table, one: int, other: int) -> dict[str, Any]:
 
 
 def finished(table: Table, number: int) -> Run:
-    """Missing where there is no such repair, or where it has not come to its end."""
+    """The run of a repair; Missing if there is none or it has not ended."""
     try:
         run = _run(table, number)
     except AmendsError:
@@ -95,7 +95,7 @@ def folder_of(table: Table, number: int) -> Path:
 
 
 def patch_file(table: Table, number: int) -> Path:
-    """Where the page puts the patch of a repair: beside its folder."""
+    """The path where the page writes the patch of a repair: next to its folder."""
     return table.run / REPAIRS / f"{number}.safetensors"
 
 
@@ -118,13 +118,13 @@ def _row(table: Table, number: int, run: Run) -> dict[str, Any]:
 
 
 def _shown(at: int, look: dict[str, Any]) -> dict[str, Any]:
-    said = {k: None if look.get(k) is None else str(look[k]) for k in ("label", "predicted", "predicted_after")}
+    labels = {k: None if look.get(k) is None else str(look[k]) for k in ("label", "predicted", "predicted_after")}
     kept = ("image", "text", "row", "stands_out", "values", "deviations")
-    return {"index": at, **said, "look": {k: look[k] for k in kept if k in look}}
+    return {"index": at, **labels, "look": {k: look[k] for k in kept if k in look}}
 
 
 def plain_of(value: Any) -> Any:
-    """What JSON can hold, all the way down: NaN and infinity become null."""
+    """A value as JSON can hold it: NaN and infinity become null, at any depth."""
     if isinstance(value, dict):
         return {str(k): plain_of(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

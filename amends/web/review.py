@@ -1,4 +1,4 @@
-"""One run under review: its folder, its decisions, what is seen of it, and its repairs, kept together."""
+"""One run under review: its folder, its decisions, how its examples look, and its repairs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAUSE = 0.3  # seconds between two looks at causes.csv and at what runs
 
 
 class Review:
-    """Open for as long as it is used; while it is, causes.csv follows the decisions and the decisions follow it."""
+    """While it is open, a thread keeps causes.csv and the decisions the same."""
 
     def __init__(self, folder: Path, *, given: Mapping[str, Any] | None = None, trust: bool = False):
         self.run = Run.sound(folder, but=("report.html",)).trusting(trust)
@@ -49,7 +49,7 @@ class Review:
         load(self.table, self.run)
 
     def close(self) -> None:
-        """What is decided is in causes.csv when this returns. A repair that runs goes on."""
+        """Writes the decisions to causes.csv, and closes. A repair that runs goes on."""
         self._closed.set()
         self._keeper.join()
         self.seen.close()
@@ -57,7 +57,7 @@ class Review:
         self.table.close()
 
     def follow(self) -> None:
-        """causes.csv taken in where another tool changed it, and written where the page did."""
+        """Reads causes.csv if another tool changed it, and writes it if the page did."""
         if causes.changed(self.table):
             causes.take_in(self.table)
         causes.write(self.table)
@@ -71,7 +71,7 @@ class Review:
                 causes.say_trouble(self.table, str(e))
 
     def state(self, person: str = "") -> dict[str, Any]:
-        """What every answer to a change ends with."""
+        """What every answer to a change includes."""
         with self.table.lock:
             return {
                 "version": self.table.setting("version", 0), "cut": self.table.cut, "counts": counts(self.table),

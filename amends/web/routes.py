@@ -1,4 +1,4 @@
-"""The routes of the review: each takes a request apart, asks the review, and answers in JSON."""
+"""The routes of the review: each reads a request, asks the review, and answers in JSON."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def review_of(request: Request) -> Review:
 
 
 def person_of(request: Request) -> str:
-    said = cookies(request.headers.getlist("cookie"), "amends-person")
-    return unquote(said[0])[:LONGEST] if said else ""
+    names = cookies(request.headers.getlist("cookie"), "amends-person")
+    return unquote(names[0])[:LONGEST] if names else ""
 
 
 async def body_of(request: Request, kind: str) -> bytes:
@@ -57,74 +57,75 @@ async def body_of(request: Request, kind: str) -> bytes:
 
 async def json_of(request: Request) -> dict[str, Any]:
     try:
-        said = json.loads(await body_of(request, "application/json") or b"{}")
+        body = json.loads(await body_of(request, "application/json") or b"{}")
     except (ValueError, RecursionError) as e:
         if isinstance(e, BadInput):
             raise
         raise BadInput("the body is not JSON; the request; send an object") from None
-    if not isinstance(said, dict):
+    if not isinstance(body, dict):
         raise BadInput("the body is not an object; the request; send one")
-    return said
+    return body
 
 
 def change(work: Callable[[Review, dict[str, Any], str], dict[str, Any] | None]) -> Callable[..., Any]:
-    """A route that changes something: one after the other, in the order they come; the new state is the answer."""
+    """A route that changes something. Changes are made one at a time, in the order of requests; the answer is the
+    state."""
 
     async def route(request: Request) -> Response:
-        said, review, person = await json_of(request), review_of(request), person_of(request)
+        body, review, person = await json_of(request), review_of(request), person_of(request)
         async with request.app.state.turn:
-            done = await run_in_threadpool(work, review, said, person)
+            done = await run_in_threadpool(work, review, body, person)
             state = await run_in_threadpool(review.state, person)
         return JSONResponse({**state, **(done or {})})
 
     return route
 
 
-def key_of(said: Mapping[str, Any]) -> str | None:
-    key = said.get("key")
+def key_of(body: Mapping[str, Any]) -> str | None:
+    key = body.get("key")
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= 200):
         raise BadInput("key is not a short text; the request; leave it out, or send another")
     return key
 
 
-def decide(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
-    table, wanted, looked = review.table, said.get("indices"), True
-    if "filter" in said:
+def decide(review: Review, body: dict[str, Any], person: str) -> dict[str, Any]:
+    table, wanted, looked = review.table, body.get("indices"), True
+    if "filter" in body:
         looked = False
-        chosen, between = said["filter"], said.get("range")
-        if not isinstance(chosen, dict) or "indices" in said:
+        chosen, between = body["filter"], body.get("range")
+        if not isinstance(chosen, dict) or "indices" in body:
             raise BadInput("filter is not an object, or stands beside indices; the request; send one of the two")
         pair = isinstance(between, list) and len(between) == 2 and all(type(b) is int and b >= 0 for b in between)
         if between is not None and not pair:
             raise BadInput("range is not two places; the request; send the first and the last")
-        asked = {**chosen, "order": said.get("order"), "down": said.get("down", 0)}
-        listed = listing.Listing.of(asked, table.cut)
+        params = {**chosen, "order": body.get("order"), "down": body.get("down", 0)}
+        listed = listing.Listing.of(params, table.cut)
         wanted = listed.positions(table, None if between is None else (between[0], between[1]))
     if not isinstance(wanted, list):
         raise BadInput("indices is not a list; the request; send the positions in train")
-    way, label = str(said.get("decision")), str(said.get("new_label") or "")
-    return decisions.decide(table, wanted, way, label, person=person, key=key_of(said), looked=looked)
+    way, label = str(body.get("decision")), str(body.get("new_label") or "")
+    return decisions.decide(table, wanted, way, label, person=person, key=key_of(body), looked=looked)
 
 
-def seen(review: Review, said: dict[str, Any], person: str) -> None:
-    at = said.get("indices")
+def seen(review: Review, body: dict[str, Any], person: str) -> None:
+    at = body.get("indices")
     if not isinstance(at, list) or not all(type(i) is int and 0 <= i < 2**62 for i in at):
         raise BadInput("indices is not a list of positions; the request; send those that were on screen")
     decisions.seen(review.table, at)
 
 
-def cut(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
-    return decisions.cut_at(review.table, said.get("cut", -1), person=person, key=key_of(said))
+def cut(review: Review, body: dict[str, Any], person: str) -> dict[str, Any]:
+    return decisions.cut_at(review.table, body.get("cut", -1), person=person, key=key_of(body))
 
 
-def mark(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
-    at, wrong = said.get("index"), said.get("wrong")
+def mark(review: Review, body: dict[str, Any], person: str) -> dict[str, Any]:
+    at, wrong = body.get("index"), body.get("wrong")
     if type(at) is not int or type(wrong) is not bool or not 0 <= at < 2**62:
         raise BadInput("index or wrong is missing; the request; send a position and true or false")
-    return decisions.mark(review.table, at, wrong, person=person, key=key_of(said))
+    return decisions.mark(review.table, at, wrong, person=person, key=key_of(body))
 
 
-def worth(review: Review, said: dict[str, Any], person: str) -> None:
+def worth(review: Review, body: dict[str, Any], person: str) -> None:
     stopping.order_by_worth(review.table)
 
 
@@ -151,13 +152,13 @@ def about(request: Request) -> Response:
 
 
 def listed(request: Request) -> Response:
-    review, asked = review_of(request), dict(request.query_params)
-    offset, limit = listing.page_of(asked)
+    review, params = review_of(request), dict(request.query_params)
+    offset, limit = listing.page_of(params)
     with review.table.lock:
-        if asked.get("order") == "worth" and review.table.setting("worth") != review.table.cut:
+        if params.get("order") == "worth" and review.table.setting("worth") != review.table.cut:
             stopping.order_by_worth(review.table)
-        found = listing.Listing.of(asked, review.table.cut)
-        total, rows = found.count(review.table), found.rows(review.table, offset, limit)
+        selection = listing.Listing.of(params, review.table.cut)
+        total, rows = selection.count(review.table), selection.rows(review.table, offset, limit)
         version = review.table.setting("version", 0)
     for row in rows:
         row["look"] = review.seen.look("train", row["index"])
@@ -166,41 +167,41 @@ def listed(request: Request) -> Response:
 
 def cause(request: Request) -> Response:
     review, at = review_of(request), request.path_params["index"]
-    found = listing.cause(review.table, at) if at < 2**62 else None
-    if found is None:
+    row = listing.cause(review.table, at) if at < 2**62 else None
+    if row is None:
         raise Missing
-    against = [f for j in found["conflicts_with"] if (f := listing.failure(review.table, j)) is not None]
+    against = [f for j in row["conflicts_with"] if (f := listing.failure(review.table, j)) is not None]
     return JSONResponse(
-        {**found, "look": review.seen.look("train", at), "failures": [_shown(review, f) for f in against]}
+        {**row, "look": review.seen.look("train", at), "failures": [_shown(review, f) for f in against]}
     )
 
 
 def place(request: Request) -> Response:
-    asked = dict(request.query_params)
-    said = asked.pop("index", "")
-    if not (said.isascii() and said.isdigit() and len(said) < 18):
+    params = dict(request.query_params)
+    index = params.pop("index", "")
+    if not (index.isascii() and index.isdigit() and len(index) < 18):
         raise BadInput("index is missing; the request; give a position in train")
     review = review_of(request)
-    found = listing.Listing.of(asked, review.table.cut).place(review.table, int(said))
-    return JSONResponse({"offset": found})
+    offset = listing.Listing.of(params, review.table.cut).place(review.table, int(index))
+    return JSONResponse({"offset": offset})
 
 
 def failures(request: Request) -> Response:
     review = review_of(request)
-    found = listing.failures(review.table, dict(request.query_params))
-    return JSONResponse({**found, "rows": [_shown(review, row) for row in found["rows"]]})
+    page = listing.failures(review.table, dict(request.query_params))
+    return JSONResponse({**page, "rows": [_shown(review, row) for row in page["rows"]]})
 
 
 def _shown(review: Review, row: dict[str, Any]) -> dict[str, Any]:
-    """A failure with its look; before a repair its label and prediction are those of looks.json, or of its group where
-    failures are grouped by them."""
+    """A failure with its look. Before a repair its label and prediction come from looks.json, or from the name of its
+    group if groups are named by them."""
     facts = review.seen.facts("failures", row["index"])
     pair = str(row["group"]).split("→")
     if facts["label"] is None and review.by_pairs and len(pair) == 2:
         facts |= {"label": pair[0], "predicted": pair[1]}
-    said = {k: row[k] if row[k] not in (None, "") else facts[k] for k in facts}
-    told = {k: None if v is None else str(v) for k, v in said.items()}
-    return {**row, **told, "look": review.seen.look("failures", row["index"])}
+    values = {k: row[k] if row[k] not in (None, "") else facts[k] for k in facts}
+    texts = {k: None if v is None else str(v) for k, v in values.items()}
+    return {**row, **texts, "look": review.seen.look("failures", row["index"])}
 
 
 def history(request: Request) -> Response:
@@ -225,18 +226,18 @@ def picture(request: Request) -> Response:
     name, at = request.path_params["name"], request.path_params["index"]
     size = request.query_params.get("size", "")
     sound = name in SETS and size in SIDES and at < 2**62
-    found = review_of(request).seen.picture(name, at, size) if sound else None
-    if found is None:
+    png = review_of(request).seen.picture(name, at, size) if sound else None
+    if png is None:
         raise Missing
-    return Response(found, media_type="image/png", headers={"cache-control": "private, max-age=3600"})
+    return Response(png, media_type="image/png", headers={"cache-control": "private, max-age=3600"})
 
 
 def events(request: Request) -> Response:
-    """The state whenever it changes, and the job that runs; a comment line where nothing happens for long."""
+    """Sends the state whenever it changes, and the running job; a comment line if nothing happens for long."""
     review, person_ = review_of(request), person_of(request)
     review.seen.warm()
 
-    async def told() -> AsyncIterator[str]:
+    async def stream() -> AsyncIterator[str]:
         version, job, quiet = None, None, 0.0
         while not request.app.state.closing.is_set():
             quiet += PAUSE
@@ -253,7 +254,7 @@ def events(request: Request) -> Response:
                 yield ": still here\n\n"
             await asyncio.sleep(PAUSE)
 
-    return StreamingResponse(told(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+    return StreamingResponse(stream(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
 def _last_job(review: Review) -> dict[str, Any] | None:
@@ -266,11 +267,11 @@ def _event(name: str, value: Any) -> str:
 
 
 def turned(way: trail.Turn) -> Callable[..., Any]:
-    return change(lambda review, said, person: trail.turn(review.table, way, person, key_of(said)))
+    return change(lambda review, body, person: trail.turn(review.table, way, person, key_of(body)))
 
 
-def restore(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
-    return trail.restore(review.table, said.get("to", -1), person, key_of(said))
+def restore(review: Review, body: dict[str, Any], person: str) -> dict[str, Any]:
+    return trail.restore(review.table, body.get("to", -1), person, key_of(body))
 
 
 ROUTES = [

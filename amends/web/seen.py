@@ -1,4 +1,4 @@
-"""What a person sees of any example: its picture, its text or its row, by position and never by path."""
+"""How an example is shown: its picture, its text or its row, by position and never by path."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PATIENCE = 2.0  # seconds for data that is just being opened
 
 
 class Seen:
-    """The strongest come from looks.json; the others from the data itself, which is opened when first asked for.
-    Nothing of the user's is run: files are read as they are stored."""
+    """Shows the strongest causes from looks.json, and others from the data itself, which is opened when first needed.
+    No code of the user is run: files are read as they are stored."""
 
     def __init__(self, run: Run, table: Table, given: Mapping[str, Any] | None = None):
         self.run, self.table, self.looks, self.given = run, table, run.looks, given
@@ -41,7 +41,7 @@ class Seen:
         return self.given is not None or self._config() is not None
 
     def warm(self) -> None:
-        """The data opened soon, while somebody looks at the first card, so that no later one has to wait for it."""
+        """Opens the data soon, while somebody looks at the first card, so that later cards need not wait."""
         if self._warming is None and self.given is None:
             self._warming = threading.Timer(SOON, self._warm)
             self._warming.daemon = True
@@ -57,15 +57,15 @@ class Seen:
             self._of("train")
 
     def look(self, name: str, at: int) -> dict[str, Any]:
-        """As the page gets it; a picture by its address. Nothing where an example cannot be shown."""
+        """An example as the page gets it; a picture by its address. Empty if it cannot be shown."""
         if self.kind == "image":
             return {"image": f"api/pictures/{name}/{at}.png"}
         known = self._known(name, at)
-        found = known or self._other(name, at)
-        return {k: v for k, v in found.items() if k in ("text", "row", "stands_out", "values", "deviations")}
+        facts = known or self._other(name, at)
+        return {k: v for k, v in facts.items() if k in ("text", "row", "stands_out", "values", "deviations")}
 
     def facts(self, name: str, at: int) -> dict[str, Any]:
-        """What looks.json says of an example: its label and what the model predicts."""
+        """The label of an example and the predictions of the model, from looks.json."""
         known = self._known(name, at)
         return {k: known.get(k) for k in ("label", "predicted", "predicted_after")}
 
@@ -73,16 +73,16 @@ class Seen:
         return (self.looks.get(name) or {}).get(str(at), {})
 
     def _picture(self, name: str, at: int, size: str) -> bytes | None:
-        """A PNG; None where there is none. A thumbnail is there at once where looks.json has one."""
+        """A PNG; None if there is none. A thumbnail is taken from looks.json if it has one."""
         known = self._known(name, at).get("image")
         stored = None if known is None else base64.b64decode(known.partition(",")[2])
         if stored is not None and not size:
             return stored
         try:
-            found = self._pixels(name, at, SIDES[size])
+            picture = self._pixels(name, at, SIDES[size])
         except (AmendsError, OSError, ValueError, IndexError, KeyError):
-            found = None
-        return found or stored
+            picture = None
+        return picture or stored
 
     def _pixels(self, name: str, at: int, side: int) -> bytes | None:
         from amends.tables.looks import pictures_in, pixels, png
@@ -128,7 +128,7 @@ class Seen:
         return self._numbers(name, row)
 
     def _numbers(self, name: str, row: int) -> dict[str, Any]:
-        """A row beside what is usual in train."""
+        """A row of numbers, with how they compare to train."""
         import torch
 
         from amends.tables.looks import row_of
@@ -147,7 +147,7 @@ class Seen:
             return None
 
     def _of(self, name: str) -> Any:
-        """A set as it is stored, opened once; None where it cannot be had, or is not what it was."""
+        """A set as it is stored, opened once; None if it cannot be opened or has changed."""
         home = name if name == "train" or self._has(name) else "evaluation"
         with self._lock:
             if home not in self._raw:
@@ -179,11 +179,11 @@ class Seen:
         return None if n is not None and n != len(raw.inputs) else raw
 
     def _row(self, name: str, at: int) -> int | None:
-        """Where an example stands in its file: failures that were found have their row in the evaluation set."""
+        """The row of an example in its file. Failures found by the model have their row in the evaluation set."""
         if name == "train":
             return at if 0 <= at < self.run.about["data"]["train"]["n"] else None
         if self._has(name):
             return at
         if name == "failures":
             return self.table.one("select row from failures where at = ?", [at])
-        return None  # of remaining only what looks.json shows can be told apart
+        return None  # for remaining, only looks.json knows which row is which

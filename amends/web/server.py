@@ -39,15 +39,15 @@ class Where:
     def socket(self) -> socket.socket:
         """Bound, so that the port is known before anything is served."""
         kind = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        made = socket.socket(kind, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock = socket.socket(kind, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            made.bind((self.host, self.port))
-            made.listen(100)  # whoever follows the printed address at once waits for the server
+            sock.bind((self.host, self.port))
+            sock.listen(100)  # a browser that is faster than the server waits
         except (OSError, OverflowError) as e:
-            made.close()
+            sock.close()
             raise BadInput(f"port {self.port} of {self.host} cannot be taken ({e}); --port; give another") from None
-        return made
+        return sock
 
     def doors(self, token: str, port: int) -> Doors:
         name = f"[{self.host}]" if ":" in self.host else self.host
@@ -71,11 +71,11 @@ def installed() -> None:
 
 
 def serve(folder: Path, where: Where, *, browser: bool = True, trust: bool = False) -> None:
-    """Until it is interrupted."""
+    """Serves the page until it is interrupted."""
     installed()
-    made = where.socket()
+    sock = where.socket()
     try:
-        port = made.getsockname()[1]
+        port = sock.getsockname()[1]
         with opened(folder, trust=trust) as review:
             doors = where.doors(review.token, port)
             address = where.address(review.token, port)
@@ -87,13 +87,13 @@ def serve(folder: Path, where: Where, *, browser: bool = True, trust: bool = Fal
                 import webbrowser
 
                 webbrowser.open(address)
-            uvicorn_of(review, doors).run(sockets=[made])
+            uvicorn_of(review, doors).run(sockets=[sock])
     finally:
-        made.close()
+        sock.close()
 
 
 def keep_address(folder: Path, address: str) -> None:
-    """For whoever starts a second review of the run; only the user can read it."""
+    """Stores the address for a second review of the run to name; only the user can read it."""
     import os
 
     path = folder / FOLDER / "address"
@@ -106,7 +106,7 @@ def keep_address(folder: Path, address: str) -> None:
 
 
 def uvicorn_of(review: Any, doors: Doors, log: str = "error", headers: Sequence[tuple[str, str]] = ()) -> Any:
-    """A server that says nothing of itself to others."""
+    """A server that sends no header about itself."""
     import uvicorn
 
     from amends.web.app import app_of

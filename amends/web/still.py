@@ -1,4 +1,4 @@
-"""A list that stands still while one decides: its order by positions, its rows by position, many decisions at once."""
+"""A list that keeps its order while a person decides: the order, rows by position, many decisions at once."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ MOST = 500  # decisions of one request
 
 
 def order(request: Request) -> Response:
-    """All of a list, as positions in train."""
-    review, asked = review_of(request), dict(request.query_params)
+    """A whole list, as positions in train."""
+    review, params = review_of(request), dict(request.query_params)
     with review.table.lock:
-        if asked.get("order") == "worth" and review.table.setting("worth") != review.table.cut:
+        if params.get("order") == "worth" and review.table.setting("worth") != review.table.cut:
             stopping.order_by_worth(review.table)
-        found = listing.Listing.of(asked, review.table.cut).positions(review.table)
+        positions = listing.Listing.of(params, review.table.cut).positions(review.table)
         version = review.table.setting("version", 0)
-    return JSONResponse({"total": len(found), "version": version, "indices": found})
+    return JSONResponse({"total": len(positions), "version": version, "indices": positions})
 
 
 def rows(request: Request) -> Response:
-    """Some causes by their positions in train, in the order asked for; what is no cause is left out."""
-    review, said = review_of(request), request.query_params.get("indices", "").split(",")
-    if len(said) > listing.MOST or not all(_position(word) for word in said):
+    """Causes by their positions in train, in the order requested; a position that is no cause is left out."""
+    review, words = review_of(request), request.query_params.get("indices", "").split(",")
+    if len(words) > listing.MOST or not all(_position(word) for word in words):
         raise BadInput(f"indices are not positions; the request; give up to {listing.MOST}, with commas between them")
     with review.table.lock:
-        found = [row for word in said if (row := listing.cause(review.table, int(word))) is not None]
-    return JSONResponse({"rows": [row | {"look": review.seen.look("train", row["index"])} for row in found]})
+        causes = [row for word in words if (row := listing.cause(review.table, int(word))) is not None]
+    return JSONResponse({"rows": [row | {"look": review.seen.look("train", row["index"])} for row in causes]})
 
 
 def counted(request: Request) -> Response:
     """What the counts would be with another cut; nothing is changed."""
-    review, said = review_of(request), request.query_params.get("cut", "")
-    if not _position(said):
-        raise BadInput(f"the cut is {said!r}; the request; give a whole number from 0 on")
+    review, cut = review_of(request), request.query_params.get("cut", "")
+    if not _position(cut):
+        raise BadInput(f"the cut is {cut!r}; the request; give a whole number from 0 on")
     with review.table.lock:
-        return JSONResponse({"cut": int(said), "counts": counts(review.table, int(said))})
+        return JSONResponse({"cut": int(cut), "counts": counts(review.table, int(cut))})
 
 
-def several(review: Review, said: dict[str, Any], person: str) -> dict[str, Any]:
-    """One decision, or many in their order, each a step of its own. Of many, one that cannot be made is named, and
+def several(review: Review, body: dict[str, Any], person: str) -> dict[str, Any]:
+    """One decision, or many in their order, each a step of its own. If some of many cannot be made they are named, and
     the others are made."""
-    many = said.get("decisions")
+    many = body.get("decisions")
     if many is None:
-        return decide(review, said, person)
+        return decide(review, body, person)
     if not isinstance(many, list) or len(many) > MOST or not all(isinstance(one, dict) for one in many):
         raise BadInput(f"decisions is not a list of decisions; the request; send up to {MOST} at once")
     changed, indices, failed = 0, {}, []

@@ -49,12 +49,12 @@ class Missing(BadInput):
 
 
 class Table:
-    """One connection, one writer at a time; a change is on the disk when it is answered."""
+    """One connection, one writer at a time; a change is on disk before it is answered."""
 
     def __init__(self, run: Path):
         self.run = run
         self.lock = threading.RLock()
-        self.filing = threading.RLock()  # of causes.csv; whoever needs both takes this one first
+        self.filing = threading.RLock()  # for causes.csv; code that needs both locks takes this one first
         self.sql = sqlite3.connect(run / FOLDER / "decisions.sqlite", check_same_thread=False, isolation_level=None)
         self.sql.row_factory = sqlite3.Row
         for line in ("locking_mode=exclusive", "journal_mode=wal", "synchronous=full", "cache_size=-16000"):
@@ -67,7 +67,7 @@ class Table:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """All of what is done inside, or nothing of it."""
+        """A transaction: everything inside is written, or nothing."""
         with self.lock:
             if self.sql.in_transaction:
                 yield self.sql
@@ -90,15 +90,15 @@ class Table:
         return rows[0][0] if rows else None
 
     def column(self, query: str, values: Iterable[Any] = ()) -> list[Any]:
-        """The first value of every row: quick, also where there are very many."""
+        """The first value of every row, quick even for very many rows."""
         with self.lock:
             cursor = self.sql.cursor()
             cursor.row_factory = None
             return [value for (value,) in cursor.execute(query, tuple(values))]
 
     def setting(self, name: str, default: Any = None) -> Any:
-        kept = self.one("select value from settings where name = ?", [name])
-        return default if kept is None else json.loads(kept)
+        value = self.one("select value from settings where name = ?", [name])
+        return default if value is None else json.loads(value)
 
     def set(self, name: str, value: Any) -> None:
         with self.writing() as sql:
@@ -110,7 +110,7 @@ class Table:
 
 
 def effective(cut: int) -> str:
-    """What a repair would do with a row, as SQL: as a person decided, else remove above the cut."""
+    """SQL for what a repair would do with a row: what a person decided, else remove it above the cut."""
     return f"(case when decision <> '' then decision when rank <= {int(cut)} then '{REMOVE}' else '' end)"
 
 
@@ -119,7 +119,7 @@ def gone(cut: int) -> str:
 
 
 def disagrees(cut: int) -> str:
-    """Decided other than the tool would, as SQL."""
+    """SQL for whether a person decided otherwise than the tool would."""
     return (
         f"((decision = 'keep' and rank <= {int(cut)}) or (decision = 'remove' and rank > {int(cut)}) "
         "or (decision = 'relabel' and new_label <> suggested))"
@@ -127,8 +127,8 @@ def disagrees(cut: int) -> str:
 
 
 def counts(table: Table, cut: int | None = None) -> dict[str, int]:
-    """What people decided, and what would be removed, by the cut or by another one. Only rows that are decided or
-    seen are visited."""
+    """How many rows people decided, and how many would be removed, with this cut or another one. Only rows that are
+    decided or seen are visited."""
     cut, total = table.cut if cut is None else cut, table.setting("total", 0)
     rows = table.all(
         f"select decision, count(*) n, sum(rank <= {cut}) above, sum({disagrees(cut)}) odd from causes "
@@ -137,17 +137,17 @@ def counts(table: Table, cut: int | None = None) -> dict[str, int]:
     by = {row["decision"]: row["n"] for row in rows}
     decided = sum(by.values())
     above = table.one(f"select count(*) from causes where rank <= {cut}") - sum(row["above"] for row in rows)
-    found = {name: by.get(name, 0) for name in (REMOVE, RELABEL, KEEP)}
+    by_decision = {name: by.get(name, 0) for name in (REMOVE, RELABEL, KEEP)}
     return {
-        "total": total, "seen": table.one("select count(*) from causes where seen = 1"), **found,
-        "undecided": total - decided, "by_cut": above, "removed": found[REMOVE] + found[RELABEL] + above,
+        "total": total, "seen": table.one("select count(*) from causes where seen = 1"), **by_decision,
+        "undecided": total - decided, "by_cut": above, "removed": by_decision[REMOVE] + by_decision[RELABEL] + above,
         "disagrees": sum(row["odd"] for row in rows),
         "marked": table.one("select count(*) from failures where marked"),
     }  # fmt: skip
 
 
 def numbers_in(text: Any) -> list[int]:
-    """A list that a cell of causes.csv holds; empty where it is none."""
+    """The list in a cell of causes.csv; empty if there is none."""
     try:
         return [j for j in json.loads(text or "[]") if type(j) is int and 0 <= j < 2**62]
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""What was done, step by step: each step can be undone, done again, gone back to, and is on record."""
+"""What was done, step by step: each step is recorded, and can be undone, redone or gone back to."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from amends.errors import BadInput
 from amends.web.table import Table
 
-DONE, UNDONE, DROPPED, TOLD = range(4)  # states of an action: the last is on record only
+DONE, UNDONE, DROPPED, RECORDED = range(4)  # states of an action: the last cannot be undone
 NAMED = 1000  # rows an answer names at most
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that was done: what it is called, and each value before and after."""
+    """One thing that was done: a text for the trail, and each value before and after."""
 
     kind: str
-    said: str
+    text: str
     changes: Sequence[tuple[str, int, Any, Any]]  # what (row, cut, mark, result), where, before, after
     person: str = ""
     key: str | None = None
@@ -28,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Turn:
-    """A direction along what was done: which action is next, and which side of it is put back."""
+    """Undo or redo: which action is next, and whether its values before or after are put back."""
 
     kind: str
     next: str
@@ -50,7 +50,7 @@ class NothingThere(BadInput):
 
 
 def do(table: Table, step: Step) -> dict[str, Any]:
-    """Whole, in one step, and once for a key; what was undone before can then no longer be done again."""
+    """Makes a step as a whole, and only once for a key. Steps undone before can then no longer be redone."""
     with table.writing() as sql:
         done = _before(table, step.key)
         if done is not None:
@@ -58,14 +58,14 @@ def do(table: Table, step: Step) -> dict[str, Any]:
         if not step.changes:
             return {"changed": 0, "indices": []}
         sql.execute("update actions set state = ? where state = ?", [DROPPED, UNDONE])
-        action = _record(table, step.kind, step.said, len(step.changes), step.person, DONE, step.key)
+        action = _record(table, step.kind, step.text, len(step.changes), step.person, DONE, step.key)
         _apply(table, step.changes, action)
         return _answer(table, action)
 
 
 def turn(table: Table, way: Turn, person: str = "", key: str | None = None) -> dict[str, Any]:
-    """Puts back one side of the action that is next in a direction: BACK undoes it, FORTH does it again. That is a
-    line of the trail with changes of its own."""
+    """Undoes the last action (BACK) or makes the first undone one again (FORTH). This is a new line of the trail, with
+    changes of its own."""
     with table.writing() as sql:
         done = _before(table, key)
         if done is not None:
@@ -77,14 +77,15 @@ def turn(table: Table, way: Turn, person: str = "", key: str | None = None) -> d
         rows = table.all(
             f"select what, at, {way.side} value from changes where action = ? order by rowid {way.order}", [action]
         )
-        said = table.one("select said from actions where id = ?", [action])
-        line = _record(table, way.kind, f"{way.kind}: {said}", len(rows), person, TOLD, key)
+        text = table.one("select said from actions where id = ?", [action])
+        line = _record(table, way.kind, f"{way.kind}: {text}", len(rows), person, RECORDED, key)
         _apply(table, [(what, at, now(table, what, at), json.loads(value)) for what, at, value in rows], line)
-        return {"done": said, **_answer(table, action)}
+        return {"done": text, **_answer(table, action)}
 
 
 def restore(table: Table, to: int, person: str = "", key: str | None = None) -> dict[str, Any]:
-    """Everything as it was right after a line of the trail, or at first for 0; itself a step that can be undone."""
+    """Puts everything back as it was right after a line of the trail, or at the start for 0; a step that can be
+    undone."""
     with table.writing():
         last = table.one("select coalesce(max(id), 0) from actions")
         if isinstance(to, bool) or not isinstance(to, int) or not 0 <= to <= last:
@@ -98,29 +99,29 @@ def restore(table: Table, to: int, person: str = "", key: str | None = None) -> 
 
 def lines(table: Table, offset: int, limit: int) -> dict[str, Any]:
     """What was done, newest first."""
-    rows = table.all("select * from actions order by id desc limit ? offset ?", [limit, offset])
-    told = [
+    actions = table.all("select * from actions order by id desc limit ? offset ?", [limit, offset])
+    rows = [
         {"id": r["id"], "when": r["moment"], "by": r["person"], "text": r["said"], "n": r["n"], "kind": r["kind"],
          "undone": r["state"] in (UNDONE, DROPPED)}
-        for r in rows
+        for r in actions
     ]  # fmt: skip
-    return {"total": table.one("select count(*) from actions"), "rows": told}
+    return {"total": table.one("select count(*) from actions"), "rows": rows}
 
 
 def next_words(table: Table) -> dict[str, Any]:
-    """What undo and redo would do next."""
+    """The texts of the steps that undo and redo would take."""
     back = table.one("select said from actions where state = ? order by id desc limit 1", [DONE])
     return {"undo": back, "redo": table.one("select said from actions where state = ? order by id limit 1", [UNDONE])}
 
 
-def tell(table: Table, kind: str, said: str, person: str = "", n: int = 0) -> None:
-    """A line of the trail about something that is not undone, such as a repair."""
+def add_line(table: Table, kind: str, text: str, person: str = "", n: int = 0) -> None:
+    """Adds a line to the trail about something that cannot be undone, such as a repair."""
     with table.writing():
-        _record(table, kind, said, n, person, TOLD, None)
+        _record(table, kind, text, n, person, RECORDED, None)
 
 
 def now(table: Table, what: str, at: int) -> Any:
-    """A value as a step has it before and after: of a row, the cut, a failure, or the result of a repair."""
+    """The value now of a row, the cut, a failure or the result of a repair, as steps hold it."""
     if what == "cut":
         return table.cut
     if what == "mark":
@@ -132,23 +133,23 @@ def now(table: Table, what: str, at: int) -> Any:
 
 
 def state_of(row: Any) -> list[Any]:
-    """What can change of a row."""
+    """The values of a row that can change."""
     return [row["decision"], row["new_label"], row["person"], row["seen"]]
 
 
-def _record(table: Table, kind: str, said: str, n: int, person: str, state: int, key: str | None) -> int:
+def _record(table: Table, kind: str, text: str, n: int, person: str, state: int, key: str | None) -> int:
     moment = datetime.now(UTC).isoformat(timespec="seconds")
     with table.writing() as sql:
         row = sql.execute(
             "insert into actions (moment, person, kind, said, n, key, state) values (?, ?, ?, ?, ?, ?, ?)",
-            [moment, person, kind, said, n, key, state],
+            [moment, person, kind, text, n, key, state],
         )
         table.set("version", table.setting("version", 0) + 1)
         return int(row.lastrowid or 0)
 
 
 def _before(table: Table, key: str | None) -> dict[str, Any] | None:
-    """The answer that a request already had, by its key."""
+    """The answer to an earlier request with the same key."""
     action = None if key is None else table.one("select id from actions where key = ?", [key])
     return None if action is None else _answer(table, action)
 
@@ -159,7 +160,7 @@ def _answer(table: Table, action: int) -> dict[str, Any]:
 
 
 def _apply(table: Table, changes: Sequence[tuple[str, int, Any, Any]], action: int) -> None:
-    """Makes the changes, and keeps them as those of a line of the trail."""
+    """Makes the changes, and stores them with a line of the trail."""
     kept = ((action, what, at, json.dumps(before), json.dumps(after)) for what, at, before, after in changes)
     rows = [(*after, action, at) for what, at, _, after in changes if what == "row"]
     with table.writing() as sql:

@@ -55,7 +55,7 @@ def checked(job: Job) -> dict[str, Any]:
 
 
 def _overlap(given: dict[str, Factor]) -> Iterator[str]:
-    """Held-out examples that are in train as well: what is judged with them is judged with what was learned."""
+    """Held-out examples that are in train as well: judging with them is judging with what was learned."""
     for name, data in given.items():
         both = int(shared(data, given["train"]).sum()) if name not in ("train", "failures") else 0
         if both:
@@ -72,10 +72,10 @@ def _seconds(batch: Factor) -> tuple[float, float]:
 
 def _guess(given: dict[str, Factor], each: float, config: Config, budget: str) -> float:
     """Seconds of a repair with the choices that `config` leaves to us."""
-    asked = config.repair("top") is not None or config.repair("fraction") is not None
+    counted = config.repair("top") is not None or config.repair("fraction") is not None
     epochs = (config.repair("treat_options") or {}).get("epochs")
     learn = config.repair("learn") is not False
-    return seconds(given, Default(budget), each, asked, learn, None if epochs is None else float(epochs))
+    return seconds(given, Default(budget), each, counted, learn, None if epochs is None else float(epochs))
 
 
 def _shape(x: Inputs) -> str:

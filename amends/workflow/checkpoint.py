@@ -26,13 +26,13 @@ from amends.progress import Progress
 from amends.runs.manifest import add_to_run
 
 T = TypeVar("T")
-SEARCH, ROUNDS = "identified", "rounds"  # folders: of a repair of one group; of several, with one folder a round
+SEARCH, ROUNDS = "identified", "rounds"  # folders: for one group; for several, with a folder for each round
 
-ACCURACIES = ("query", "guard", "kept", "holdout", "remaining")  # of a fit: its accuracies
+ACCURACIES = ("query", "guard", "kept", "holdout", "remaining")  # of a fit
 
 
 def stage_folder(rounds: int, number: int) -> Path:
-    """Where in a run folder the stages of one of its rounds are, counted from 0."""
+    """The folder of the stages of a round, inside a run folder; rounds count from 0."""
     return Path(SEARCH) if rounds == 1 else Path(ROUNDS) / str(number + 1)
 
 
@@ -63,22 +63,22 @@ def _identified(folder: Path) -> Identified:
 
 
 def _arrays(folder: Path) -> dict[str, np.ndarray]:
-    with np.load(folder / "scores.npz", allow_pickle=False) as kept:
-        return {name: kept[name] for name in kept.files}
+    with np.load(folder / "scores.npz", allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
 
 
 def add_round(ended: Round, run: Path, number: int) -> None:
-    """To its search: all that the rounds after it need to know."""
+    """Adds to the stored search of a round all that later rounds need to know."""
 
-    def fill(made: Path) -> None:
-        folder = made / ROUNDS / str(number + 1)
+    def fill(target: Path) -> None:
+        folder = target / ROUNDS / str(number + 1)
         write_search(ended.search, folder)
-        said = {
+        document = {
             **ended.row(), "removed": ended.removed.tolist(), "controls": ended.controls,
             "limits": asdict(ended.limits),
             "control": [{k: getattr(fit, k) for k in ACCURACIES} for fit in ended.points[0].fits],
         }  # fmt: skip
-        (folder / "round.json").write_text(_json(said), encoding="utf-8")
+        (folder / "round.json").write_text(_json(document), encoding="utf-8")
         _weights(ended.after, folder / "weights.safetensors")
         for i, fit in enumerate(ended.points[0].fits):
             _weights(fit.theta, folder / f"control-{i}.safetensors")
@@ -87,18 +87,18 @@ def add_round(ended: Round, run: Path, number: int) -> None:
 
 
 def add_search(search: Search, run: Path, number: int) -> None:
-    """The search of a later round, beside what the rounds before it left."""
-    add_to_run(run, lambda made: write_search(search, made / ROUNDS / str(number + 1)))
+    """Adds the search of a later round to those stored before."""
+    add_to_run(run, lambda target: write_search(search, target / ROUNDS / str(number + 1)))
 
 
 def round_files(run: Path) -> list[str]:
-    """Of the rounds, what only a repair that goes on needs; what their searches found stays."""
+    """Files of the rounds that only a repair that goes on needs; the searches are not among them."""
     names = ("round.json", "weights.safetensors", "control-*.safetensors")
     return [path.relative_to(run).as_posix() for name in names for path in run.glob(f"{ROUNDS}/*/{name}")]
 
 
 def read_stages(problem: Problem, run: Path) -> tuple[list[Round], Identified | None]:
-    """The rounds that have ended, and what the search of the next one identified, as far as a run folder has them."""
+    """The rounds stored in a run folder, and the search of the next one if it is stored."""
     rounds: list[Round] = []
     for number in range(len(problem.parts)):
         folder = run / stage_folder(len(problem.parts), number)
@@ -130,7 +130,7 @@ def _of_problem(known: Identified, folder: Path, problem: Problem, number: int) 
 
 
 def _round(search: Search, folder: Path) -> Round:
-    said = json.loads((folder / "round.json").read_text(encoding="utf-8"))
+    document = json.loads((folder / "round.json").read_text(encoding="utf-8"))
     network = search.influence.train.network
 
     def weights(name: str) -> Params:
@@ -138,21 +138,21 @@ def _round(search: Search, folder: Path) -> Round:
 
     fits = [
         Fit(weights(f"control-{i}"), **{**shares, "kept": tuple(shares["kept"])})
-        for i, shares in enumerate(said["control"])
+        for i, shares in enumerate(document["control"])
     ]
-    limits: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said["limits"].items()}
+    limits: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in document["limits"].items()}
     return Round(
         search=search,
         points=[CurvePoint(NOTHING, 0, tuple(fits))],
         limits=Limits(**limits),
         after=weights("weights"),
-        removed=np.array(said["removed"], dtype=np.int64),
-        verdict=said["verdict"],
-        reason=said["reason"],
-        p_value=said["p_value"],
-        learned=said["learned"],
-        controls=said["controls"],
-        fixed=(said["fixed"], said["n"]),
+        removed=np.array(document["removed"], dtype=np.int64),
+        verdict=document["verdict"],
+        reason=document["reason"],
+        p_value=document["p_value"],
+        learned=document["learned"],
+        controls=document["controls"],
+        fixed=(document["fixed"], document["n"]),
     )
 
 

@@ -1,4 +1,4 @@
-"""How many were removed, and why so many: in words."""
+"""How many examples were removed and why so many, in words."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from amends.errors import many
 
 
 def chosen(plan: Plan, rounds: Sequence[Round]) -> str:
-    """One sentence; of several rounds one each, under the names of their groups, and without the numbers that were
-    tried: a round that is read back from a folder does not have them."""
+    """One sentence. For several rounds one each, under the names of their groups, and without the numbers tried, as a
+    round that is read back from a folder does not have them."""
     if len(rounds) == 1:
         return _of(plan, rounds[0], sorted({p.removed for p in rounds[0].points if p.by == CAUSES}))
     return "; ".join(f"{', '.join(r.search.part.names)}: {_of(plan, r, ())}" for r in rounds)
@@ -24,11 +24,11 @@ def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
     guard = " and the right examples that guard" if len(ended.search.part.guard) else ""
     harmful, shown, n = int((scores > 0).sum()), ended.search.influence.wrong, len(scores)
     if isinstance(plan.remove, np.ndarray):
-        said = f"the {many(len(plan.remove), 'example')} picked by a person"
+        text = f"the {many(len(plan.remove), 'example')} picked by a person"
         if relabelled := len(getattr(plan.method.editor, "labels", ())):
-            said += f", of which {relabelled:,} {'was' if relabelled == 1 else 'were'} relabelled"
+            text += f", of which {relabelled:,} {'was' if relabelled == 1 else 'were'} relabelled"
     elif plan.remove is not None:
-        said = f"the {many(plan.remove, 'highest score')}, as many as were asked for"
+        text = f"the {many(plan.remove, 'highest score')}, as many as were asked for"
     elif not harmful:
         return f"none of the {n:,} training examples conflicts with the failures, so nothing was tried"
     elif not gone:
@@ -38,7 +38,7 @@ def _of(plan: Plan, ended: Round, tried: Sequence[int]) -> str:
             f"the {many(gone, 'highest score')} of {n:,}: of {_numbers(tried)}, none was clearly better on the "
             f"failures searched with{guard}{_more(gone, tried, shown or harmful)}"
         )
-    return said if gone else f"nothing, though this was tried: {said}; see the verdict"
+    return text if gone else f"nothing, though this was tried: {text}; see the verdict"
 
 
 def _numbers(tried: Sequence[int]) -> str:
@@ -50,7 +50,7 @@ def _numbers(tried: Sequence[int]) -> str:
 
 
 def _more(gone: int, tried: Sequence[int], conflicting: int) -> str:
-    """That there may be more to find, where the largest number was the best."""
+    """If the largest number was the best: a hint that there may be more to find."""
     if not tried or gone < max(tried) or conflicting <= gone:
         return ""
     more = many(conflicting - gone, "more conflicts", "more conflict")

@@ -1,4 +1,4 @@
-"""The fits of a round as files, each as it is made: a repair that was stopped does not make them again."""
+"""The fits of a round as files, each written as it is made: a repair that was stopped does not make them again."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from amends.runs.manifest import add_to_run
 from amends.workflow.checkpoint import read_weights_file, write_weights_file
 
 FITS = "fits"
-SHORT = 1.0  # seconds: what is made again as fast as it is read is not kept
+SHORT = 1.0  # seconds: a faster fit is not kept, it can be made again
 LARGEST = 2**28  # bytes of the weights of one fit
 MANY = 30  # fits of a round at most, nearly always
 TABLES, ROW = 2**23, 400  # bytes of a run whatever its size, and of each training example
 
 
 class KeptFits:
-    """Called for each fit of a round in turn. A fit is known by its place, by what it was made of, and by the `recipe`
-    of the repair; the same ones come in the same order. Several processes, to which fits are dealt, keep none: each
-    makes its own alone, and the first holds the run."""
+    """Called for each fit of a round in turn. A fit is recognised by its place, what it is made of, and the `recipe` of
+    the repair; the order is always the same. If several processes share the fits, none is kept: each process makes
+    only its own, and only the first has the run folder."""
 
     def __init__(self, run: Path, number: int, network: Network, recipe: str):
         self.run, self.number, self.network, self.recipe = run, number, network, recipe
@@ -31,8 +31,8 @@ class KeptFits:
         self.kept = world() == 1
 
     def __call__(self, of: bytes, fit: Callable[[], Params]) -> Params:
-        told = hashlib.sha256(self.recipe.encode() + b"\0" + of).hexdigest()[:16]
-        name = Path(FITS) / f"{self.number + 1}-{self.made + 1:03d}-{told}.safetensors"
+        digest = hashlib.sha256(self.recipe.encode() + b"\0" + of).hexdigest()[:16]
+        name = Path(FITS) / f"{self.number + 1}-{self.made + 1:03d}-{digest}.safetensors"
         self.made += 1
         if self.kept and (self.run / name).exists():
             return read_weights_file(self.run / name, self.network)
@@ -40,18 +40,18 @@ class KeptFits:
         theta = fit()
         size = sum(v.numel() * v.element_size() for v in theta.values())
         if self.kept and time.perf_counter() - start >= SHORT and size <= LARGEST:
-            add_to_run(self.run, lambda made: write_weights_file(theta, made / name))
+            add_to_run(self.run, lambda target: write_weights_file(theta, target / name))
         return theta
 
 
 def needed(network: Network, examples: int, treated: bool) -> int:
-    """Bytes that a run is going to take at most, by a rough guess: tables and report, edited weights, and where
-    something is treated the repaired ones and the fits on the way there."""
+    """Bytes that a run takes at most, by a rough guess: tables and report, edited weights, and if the model is treated
+    the repaired weights and the fits on the way."""
     weights = sum(v.numel() * v.element_size() for v in network.module.state_dict().values())
     kept = MANY if weights <= LARGEST and treated else 0
     return TABLES + ROW * examples + (1 + treated + kept) * weights
 
 
 def fit_files(run: Path) -> list[str]:
-    """All of them, for whoever has come to the end."""
+    """All fits of a run, to delete once the repair has ended."""
     return [path.relative_to(run).as_posix() for path in (run / FITS).glob("*.safetensors")]

@@ -115,8 +115,8 @@ def open_job(config: Config) -> Job:
     train = read_set(config, "train", loaded)
     held = {n: read_set(config, n, loaded, train) for n in ("evaluation", "remaining") if "path" in config[n]}
     keep = {f"keep.{n}": read_set(config, f"keep.{n}", loaded, train) for n in config.keep}
-    found, notes = _failures(config, network, loaded, train, held)
-    records = {"train": train, **found, **keep}
+    sets, notes = _failures(config, network, loaded, train, held)
+    records = {"train": train, **sets, **keep}
     records = {name: data for name, data in records.items() if data is not None}
     given = factors(network, config.repair("batch_size"), **records)
     names = dict(zip(keep, sets_to_keep(_kept(config))[0], strict=True))  # as a repair in Python would name them
@@ -125,15 +125,16 @@ def open_job(config: Config) -> Job:
 
 def _traced(config: Config, options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Options of a method; a recorded run is named by its folder."""
-    found = dict(options or {})
+    resolved = dict(options or {})
     for key in ("trace", "checkpoints"):
-        if isinstance(found.get(key), str):
-            found[key] = load_trace(config.folder / found[key])
-    return found
+        if isinstance(resolved.get(key), str):
+            resolved[key] = load_trace(config.folder / resolved[key])
+    return resolved
 
 
 def _kept(config: Config) -> dict[str, Any]:
-    """The sets to keep by their names in the config, empty, with the accuracy each must end with where it is said."""
+    """The sets to keep by their names in the config, without examples, each with the accuracy it must end with if
+    any."""
     least = {name: config["keep"][name].get("least") for name in config.keep}
     return {name: () if low is None else Keep((), low) for name, low in least.items()}
 
@@ -149,13 +150,13 @@ def model_of(config: Config) -> Loaded:
 
 
 def train_of(config: Config) -> tuple[Path, dict[str, Any]]:
-    """Where train lies, and the other arguments `amends.data.read` takes for it. Of the model only the encoder
-    is asked for, and no other set is opened."""
+    """The path of train, and the other arguments of `amends.data.read` for it. Only the encoder of the model is used,
+    and no other set is opened."""
     return _arguments(config, "train", model_of(config), ())
 
 
 def read_set(config: Config, table: str, loaded: Loaded, train: Records | None = None) -> Records:
-    """One set; its classes are those it names, the model's, or those of train, and so are the columns of a table."""
+    """One set. Its classes are those it names, or the model's, or those of train; columns of a table those of train."""
     path, keys = _arguments(config, table, loaded, () if train is None else train.classes)
     columns = () if train is None or {"features", "image", "text", "transform"} & set(keys) else train.features
     if columns and (keys.get("format") or guess(path)) in ("csv", "parquet", "jsonl"):
@@ -181,20 +182,20 @@ def _arguments(config: Config, table: str, loaded: Loaded, classes: tuple[str, .
 def _failures(
     config: Config, network: Network, loaded: Loaded, train: Records, held: dict[str, Records]
 ) -> tuple[dict[str, Records | None], list[str]]:
-    """The failures and what remains, as named or found by running the model, and what of the evaluation set is
-    neither; and what to say about them."""
+    """The sets `failures`, `remaining` and `unnamed` (neither of the two), as the config names them or as the model's
+    answers show; and notes about them."""
     named, pool, rest = config["failures"], held.get("evaluation"), held.get("remaining")
     fine = np.zeros(0, dtype=bool) if pool is None else _right(config, network, "evaluation", pool)
     if "path" in named:
         failures = read_set(config, "failures", loaded, train)
-        said = _already(int(_right(config, network, "failures", failures).sum()), len(failures))
+        notes = _already(int(_right(config, network, "failures", failures).sum()), len(failures))
         if pool is None:
-            return {"failures": failures, "remaining": rest}, said
+            return {"failures": failures, "remaining": rest}, notes
         sets = factors(network, config.repair("batch_size"), evaluation=pool, failures=failures)
         left = np.flatnonzero(~shared(sets["evaluation"], sets["failures"]))
         other = left if rest is not None else left[~fine[left]]
         rest = rest or _some(pool, np.flatnonzero(fine))
-        return {"failures": failures, "remaining": rest, "unnamed": _some(pool, other)}, said
+        return {"failures": failures, "remaining": rest, "unnamed": _some(pool, other)}, notes
     pool = held["evaluation"]
     if "ids" in named or "indices" in named:
         which = named["indices"] if "indices" in named else config.folder / named["ids"]
@@ -224,14 +225,14 @@ def _already(right: int, named: int) -> list[str]:
 
 
 def _right(config: Config, network: Network, name: str, data: Records) -> np.ndarray:
-    """Whether the model is right about each of a set."""
+    """For each example of a set, whether the model is right."""
     given = factors(network, config.repair("batch_size"), **{name: data})[name]
     with torch.no_grad():
         return right(given, network.params)
 
 
 def likelihood_of(config: Config, loaded: Loaded) -> Any:
-    """As [likelihood] says; what the model implies where it says nothing."""
+    """What [likelihood] says, or if it is empty what the model implies."""
     keys = dict(config["likelihood"])
     if not keys:
         return loaded.likelihood
@@ -261,7 +262,7 @@ def likelihood_of(config: Config, loaded: Loaded) -> Any:
 
 
 def _cross_entropy(weights: list[float] | None, smoothing: float) -> Callable[[Tensor, Tensor], Tensor]:
-    """torch's, as the model was trained with it."""
+    """The log-likelihood of torch's cross_entropy, with these weights and this smoothing."""
 
     def log_prob(outputs: Tensor, targets: Tensor) -> Tensor:
         scale = None if weights is None else torch.tensor(weights, dtype=outputs.dtype, device=outputs.device)

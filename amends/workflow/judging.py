@@ -1,4 +1,4 @@
-"""A model on data of one's own, before and after a patch: `amends judge`."""
+"""A model on the user's own data, before and after a patch: `amends judge`."""
 
 from __future__ import annotations
 
@@ -32,50 +32,50 @@ REQUIRED = re.compile(r"\s*(\w+)\s*(>=|<=)\s*(-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)\
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A model to judge: the config that says how it is built and how data is read, with the model's own file or
-    folder in its place."""
+class ToJudge:
+    """A model to judge, and the config that says how it is built and how its data is read. The config names the model's
+    own file or folder."""
 
     config: Config
     loaded: Loaded
     repaired: Loaded | None = None  # by a run
 
     @classmethod
-    def of(cls, model: Path, config: Path) -> Asked:
+    def of(cls, model: Path, config: Path) -> ToJudge:
         """`model` is a config, weights for the model the config builds, a Hugging Face directory, which needs no
         config, or a run folder: then its model before and after the repair."""
         if (model / "run.toml").is_file():
-            run = Run.sound(model).trusting(True)  # whoever asks has been asked
+            run = Run.sound(model).trusting(True)  # the user named the run
             return cls(run.config, model_of(run.config), repaired_model(run, run.config) if run.done else None)
         if model.suffix == ".toml":
-            found = read_config(model)
+            own = read_config(model)
         elif not model.exists():
             raise BadInput(f"no such file; model {model}; give weights, a config, or the folder of a model")
         else:
             known = read_config(config) if config.exists() else None
-            found = _with_model(known, model, config)
-        return cls(found, model_of(found))
+            own = _with_model(known, model, config)
+        return cls(own, model_of(own))
 
     def read(self, data: Path, patches: Sequence[Patch]) -> Records:
-        """The data as [evaluation] of the config says, with classes and columns of train where that is there, or as the
-        patch knows them."""
-        there = {**self.config["evaluation"], "path": str(data.resolve())}
+        """The data, read as [evaluation] of the config says. Classes and columns are those of train if that exists,
+        else those the patch knows."""
+        table = {**self.config["evaluation"], "path": str(data.resolve())}
         own = self.config.path("evaluation", "path")
         if own is None or _kind(own) != _kind(data):
-            there = {k: v for k, v in there.items() if k not in ("format", "split")}
-        config = replace(self.config, tables={**self.config.tables, "evaluation": there})
+            table = {k: v for k, v in table.items() if k not in ("format", "split")}
+        config = replace(self.config, tables={**self.config.tables, "evaluation": table})
         train = config.path("train", "path")
         if train is not None and train.exists():
             return read_set(config, "evaluation", self.loaded, read_set(config, "train", self.loaded))
         about = next((p.about for p in patches if "classes" in p.about), {})
         for key in ("classes", "features"):
             if about.get(key) and key not in config.set("evaluation"):
-                there[key] = list(about[key])
+                table[key] = list(about[key])
         return read_set(config, "evaluation", self.loaded)
 
 
 def _with_model(known: Config | None, model: Path, config: Path) -> Config:
-    """The config with this model in the place of its own."""
+    """The config with `model` in place of its own model."""
     where = str(model.resolve())
     if model.is_dir() and (model / "config.json").is_file():
         own: dict[str, Any] = {"huggingface": where}
@@ -103,33 +103,33 @@ def _kind(path: Path) -> str:
 
 
 @entry
-def judged(asked: Asked, data: Path, patches: Sequence[Patch]) -> dict[str, Any]:
-    """Accuracy with its interval; with patches before and after them, what is fixed and broken, and each class."""
+def judged(subject: ToJudge, data: Path, patches: Sequence[Patch]) -> dict[str, Any]:
+    """Accuracy with its interval, and each class; with patches also before and after, and what is fixed and broken."""
     if not data.exists():
         raise BadInput(f"no such file; data {data}; check the path")
-    config = asked.config
-    network = network_of(asked.loaded.model, likelihood_of(config, asked.loaded), config.repair("device"))
-    given = factors(network, config.repair("batch_size"), data=asked.read(data, patches))["data"]
+    config = subject.config
+    network = network_of(subject.loaded.model, likelihood_of(config, subject.loaded), config.repair("device"))
+    given = factors(network, config.repair("batch_size"), data=subject.read(data, patches))["data"]
     state = tensors(network.module)
-    start, end = _both(state, patches) if asked.repaired is None else (state, tensors(asked.repaired.model))
+    start, end = _both(state, patches) if subject.repaired is None else (state, tensors(subject.repaired.model))
     before, after = (right(given, in_network(s, network)) for s in (start, end))
     first = witnesses(given, given)
     pair = BeforeAfter(before, after, first if len(np.unique(first)) < len(first) else None)
-    told: dict[str, Any] = {"n": len(pair), "witnesses": pair.witnesses, "accuracy": float(after.mean()),
+    measured: dict[str, Any] = {"n": len(pair), "witnesses": pair.witnesses, "accuracy": float(after.mean()),
                             "interval": interval(float(after.mean()), pair.alone)}  # fmt: skip
-    if patches or asked.repaired is not None:
-        told |= {
+    if patches or subject.repaired is not None:
+        measured |= {
             "before": float(before.mean()), "interval_before": interval(float(before.mean()), pair.alone),
             "change": float(after.mean() - before.mean()), "interval_change": paired_together([(1.0, pair)]),
             "fixed": pair.fixed, "broken": pair.broken, "p_value": pair.p_value,
             "fixed_at": np.flatnonzero(~before & after).tolist(), "broken_at": np.flatnonzero(before & ~after).tolist(),
         }  # fmt: skip
-    told["classes"] = by_label(labels(given), pair) if class_targets(given) else {}
-    return told
+    measured["classes"] = by_label(labels(given), pair) if class_targets(given) else {}
+    return measured
 
 
 def _both(state: State, patches: Sequence[Patch]) -> tuple[State, State]:
-    """The weights without and with the patches; those given may have them on already."""
+    """The weights without and with the patches, which may be on the given weights already."""
     state = {name: value.detach().cpu() for name, value in state.items()}
     if patches and patches[-1].is_on(state, "model"):
         before: dict[str, torch.Tensor] = dict(state)
@@ -143,10 +143,10 @@ def requirements(text: str, patched: bool) -> list[tuple[str, str, float]]:
     """What must hold, from "accuracy>=0.9,change>=0,broken<=5"."""
     required = []
     for part in text.split(","):
-        found = REQUIRED.fullmatch(part)
-        if found is None:
+        match = REQUIRED.fullmatch(part)
+        if match is None:
             raise BadInput(f'cannot read {part.strip()!r}; --require; write it as "accuracy>=0.9,broken<=5"')
-        name, sign, value = found.groups()
+        name, sign, value = match.groups()
         if name not in MEASURED:
             raise BadInput(f"{name} is not measured; --require; {nearest(name, MEASURED)}")
         if not patched and name not in ("accuracy", "lowest"):
@@ -155,12 +155,12 @@ def requirements(text: str, patched: bool) -> list[tuple[str, str, float]]:
     return required
 
 
-def unmet(required: Sequence[tuple[str, str, float]], told: Mapping[str, Any]) -> list[str]:
+def unmet(required: Sequence[tuple[str, str, float]], measured: Mapping[str, Any]) -> list[str]:
     """The requirements that do not hold, each in words."""
     missed = []
     for name, sign, wanted in required:
-        rows = told["classes"].values()
-        value = min((row["after"] for row in rows), default=None) if name == "lowest" else told[name]
+        rows = measured["classes"].values()
+        value = min((row["after"] for row in rows), default=None) if name == "lowest" else measured[name]
         if value is None or not (value >= wanted if sign == ">=" else value <= wanted):
             shown = "not measured" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.3f}"
             missed.append(f"{name} is {shown}, required {sign} {wanted:g}")

@@ -40,7 +40,7 @@ def shard_named(text: str) -> tuple[int, int]:
 
 @entry
 def identify_shard(job: Job, out: Path, shard: tuple[int, int], progress: bool | None) -> tuple[int, int]:
-    """The scores of some of train, as a folder to merge; where they begin and end."""
+    """Writes the scores of a part of train, as a folder to merge; returns where the part begins and ends."""
     with claimed(out, "identify"):
         job = in_time(job)
         problem = _of_one_group(job)
@@ -50,16 +50,16 @@ def identify_shard(job: Job, out: Path, shard: tuple[int, int], progress: bool |
         start, stop = (min(len(train), train.batch * (batches * (shard[0] + k) // shard[1])) for k in (0, 1))
         with Progress.shown(progress) as shown:
             method, seed = problem.plan.identify_with, problem.plan.seed
-            arrays, found = identified_part(train, query, guard, method, seed, shown, slice(start, stop))
+            arrays, identified = identified_part(train, query, guard, method, seed, shown, slice(start, stop))
 
-        def fill(made: Path) -> None:
+        def fill(target: Path) -> None:
             span = np.array([start, stop, *shard])
-            np.savez(made / "shard.npz", allow_pickle=False, query=part.query, span=span, **arrays)
-            if found is not None and found.edited is not None:
-                save_file({k: v.cpu().contiguous().clone() for k, v in found.edited.items()},
-                          made / EDIT)  # fmt: skip
+            np.savez(target / "shard.npz", allow_pickle=False, query=part.query, span=span, **arrays)
+            if identified is not None and identified.edited is not None:
+                save_file({k: v.cpu().contiguous().clone() for k, v in identified.edited.items()},
+                          target / EDIT)  # fmt: skip
             about = origin_of(job, out.name).about(SHARD, job.given)
-            (made / "run.toml").write_text(tomli_w.dumps(about), encoding="utf-8")
+            (target / "run.toml").write_text(tomli_w.dumps(about), encoding="utf-8")
 
         write_run(out, fill)
     return start, stop
@@ -75,12 +75,12 @@ def merge_into(opened: Sequence[Run], job: Job, out: Path, progress: bool | None
         same_recipe(opened[0], {k: v for k, v in now.items() if k != "config"})
         with Progress.shown(progress) as shown:
             search = problem.search((), shown, _together(parts, problem, job, shown))
-        write_run(out, lambda made: write_first_search(problem, search, origin_of(job, out.name), made))
+        write_run(out, lambda target: write_first_search(problem, search, origin_of(job, out.name), target))
     return Run.open(out), suspect_labels(search.suspects, search.part, job.given["failures"], "failures.csv")
 
 
 def shards_in(folders: Sequence[Path]) -> list[Run]:
-    """Sound, and all of one search."""
+    """The shards, checked: undamaged, and all of one search."""
     opened: list[Run] = []
     for folder in folders:
         if not (folder / "run.toml").is_file():
@@ -97,20 +97,20 @@ def shards_in(folders: Sequence[Path]) -> list[Run]:
 
 
 def _parts(folders: Sequence[Path], n: int, query: np.ndarray) -> dict[Path, dict[str, np.ndarray]]:
-    """What the shards hold, in their order; all are there once, and are of these sets."""
-    found: dict[int, tuple[Path, dict[str, np.ndarray]]] = {}
+    """The arrays of the shards, in order. BadInput or RunMismatch unless each is there once and they cover train."""
+    by_number: dict[int, tuple[Path, dict[str, np.ndarray]]] = {}
     count = 0
     for folder in folders:
-        with np.load(folder / "shard.npz", allow_pickle=False) as kept:
-            arrays = {name: kept[name] for name in kept.files}
+        with np.load(folder / "shard.npz", allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
         number, count = (int(v) for v in arrays["span"][2:])
-        if number in found:
+        if number in by_number:
             raise BadInput(f"shard {number}/{count} is there twice; {folder}; give each once")
-        found[number] = folder, arrays
-    missing = [number for number in range(count) if number not in found]
+        by_number[number] = folder, arrays
+    missing = [number for number in range(count) if number not in by_number]
     if missing:
         raise BadInput(f"shard {missing[0]}/{count} is missing; {folders[0]}; run amends identify --shard for it too")
-    ordered = dict(found[number] for number in range(count))
+    ordered = dict(by_number[number] for number in range(count))
     rows = sum(len(part["before"]) for part in ordered.values())
     if rows != n or any(not np.array_equal(part["query"], query) for part in ordered.values()):
         raise RunMismatch(f"the shards do not cover train and its failures; {folders[0]}; make them with one config")

@@ -12,6 +12,7 @@ import torch
 
 from amends import __version__
 from amends.errors import BadInput
+from amends.evidence.cpu import set_threads
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
 from amends.evidence.prepare import entry
@@ -27,21 +28,24 @@ from amends.workflow.repair import Repair
 def patch_of_repair(
     result: Repair, exact: bool = False, beside: Sequence[Patch] = (), progress: bool | None = None
 ) -> Patch:
-    """The patch of a repair made in Python; BadInput where it does not hold beside another."""
+    """The patch of a repair made in Python; BadInput if it depends on one of the patches in `beside`."""
     train = result.given["train"]
+    set_threads(train.network)
     ids = train.examples.names()
     named = {int(i): int(i) if ids is None else str(ids[i]) for i in result.removed.tolist()}
-    about = made_of(result.metrics, "repair", train.network, train) | {
+    about = provenance(result.metrics, "repair", train.network, train) | {
         "removed": sorted(named[i] for i in named if i not in result.new_labels),
         "relabelled": _relabelled(result, named),
     }
     dtypes = {name: value.dtype for name, value in tensors(module_of(result.model).module).items()}
-    made = Repaired(result.given, result.split, result.after, result.metrics, result.floor, result.kept, about, dtypes)
+    repaired = Repaired(
+        result.given, result.split, result.after, result.metrics, result.floor, result.kept, about, dtypes
+    )
     with Progress.shown(progress) as shown:
-        patch, told = judged_beside(made, made.patch(exact, shown), beside)
-    for number, said in enumerate(told):
-        if not said["holds"]:
-            why = said.get("why", "it fixes less")
+        patch, reports = judged_beside(repaired, repaired.patch(exact, shown), beside)
+    for number, report in enumerate(reports):
+        if not report["holds"]:
+            why = report.get("why", "it fixes less")
             raise BadInput(f"the repair depends on the other patch: {why}; beside[{number}]; leave it out")
     return patch
 
@@ -54,25 +58,25 @@ def _relabelled(result: Repair, named: Mapping[int, Any]) -> dict[str, str]:
     return {str(named[i]): label_text(new) for i, new in result.new_labels.items()}
 
 
-def judged_beside(made: Repaired, patch: Patch, others: Sequence[Patch]) -> tuple[Patch, list[dict[str, Any]]]:
-    """The patch, and what is said of each of the others: whether it holds without it, or with it below."""
-    told = []
+def judged_beside(repaired: Repaired, patch: Patch, others: Sequence[Patch]) -> tuple[Patch, list[dict[str, Any]]]:
+    """The patch, and for each of the others a report: whether the patch holds without it, or with it below."""
+    reports = []
     for other in others:
-        patch, said = made.beside(patch, other)
-        told.append(said)
-    return patch, told
+        patch, report = repaired.beside(patch, other)
+        reports.append(report)
+    return patch, reports
 
 
-def made_of(
+def provenance(
     metrics: Mapping[str, Any], name: str, network: Network | None, train: Factor | None = None
 ) -> dict[str, Any]:
-    """What a patch says of where it comes from, but for the ids."""
+    """Where a patch comes from, without the ids."""
     versions = {"amends": __version__, "torch": torch.__version__, "numpy": np.__version__,
                 "python": platform.python_version()}  # fmt: skip
-    made = {"name": name, "made": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions}
+    about = {"name": name, "made": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions}
     if train is not None:
         names = {"classes": list(train.examples.classes), "features": list(train.examples.features)}
-        made |= {name: values for name, values in names.items() if values}
+        about |= {name: values for name, values in names.items() if values}
     if network is not None:
-        made["bytes"] = sum(v.numel() * v.element_size() for v in tensors(network.module).values())
-    return made | about_repair(metrics)
+        about["bytes"] = sum(v.numel() * v.element_size() for v in tensors(network.module).values())
+    return about | about_repair(metrics)

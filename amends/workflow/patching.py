@@ -31,7 +31,7 @@ from amends.runs.compare import same_recipe
 from amends.runs.manifest import add_to_run
 from amends.runs.run import Run
 from amends.workflow.job import Job, model_of, open_job
-from amends.workflow.patched import judged_beside, made_of
+from amends.workflow.patched import judged_beside, provenance
 from amends.workflow.store import Origin
 
 RECIPE = ("config", "data")  # tables of run.toml that a patch carries
@@ -43,8 +43,8 @@ def patch_of_run(
     progress: bool | None = None,
 ) -> tuple[Patch, list[dict[str, Any]]]:  # fmt: skip
     """The patch of a finished run. A small one is judged with the data that its config names. An exact one needs the
-    model alone, or `weights`: those the run began with. What is said of the patches `beside` it is whether it holds
-    without each of them, or with it below."""
+    model alone, or `weights`: those the run began with. The list says for each patch in
+    `beside` whether this one holds without it, or with it below."""
     if run.metrics["verdict"] == NOT:
         raise BadInput(f"there is no patch, since nothing was repaired; {run.folder}; {REFUSED}")
     if weights is not None and not beside:
@@ -56,23 +56,25 @@ def patch_of_run(
         )
     if exact and not beside:
         return _exact(run), []
-    made, loaded = repaired_by(run)
+    repaired, loaded = repaired_by(run)
     with Progress.shown(progress) as shown:
-        return judged_beside(made, _stored(made.patch(exact, shown), loaded), beside)
+        return judged_beside(repaired, _stored(repaired.patch(exact, shown), loaded), beside)
 
 
-def shown_in(run: Run, told: Mapping[str, Any]) -> None:
-    """Keeps what a patch holds in the run folder, and shows it in its card and report."""
+def show_in_run(run: Run, description: Mapping[str, Any]) -> None:
+    """Writes the description of a patch to the run folder, and shows it in the card and the report."""
     card = run.folder / "repaired" / "README.md"
 
-    def fill(made: Path) -> None:
-        (made / "patch.json").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        (made / "repaired").mkdir()
-        text = with_patch(card.read_text(encoding="utf-8"), told)
-        (made / "repaired" / "README.md").write_text(text, encoding="utf-8")
+    def fill(target: Path) -> None:
+        (target / "patch.json").write_text(
+            json.dumps(description, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        (target / "repaired").mkdir()
+        text = with_patch(card.read_text(encoding="utf-8"), description)
+        (target / "repaired" / "README.md").write_text(text, encoding="utf-8")
 
-    def page(made: Path) -> None:
-        (made / "report.html").write_text(report(run.folder), encoding="utf-8")
+    def page(target: Path) -> None:
+        (target / "report.html").write_text(report(run.folder), encoding="utf-8")
 
     with Run.writing(run.folder):
         add_to_run(run.folder, fill)
@@ -80,7 +82,7 @@ def shown_in(run: Run, told: Mapping[str, Any]) -> None:
 
 
 def repaired_by(run: Run) -> tuple[Repaired, Loaded]:
-    """What a run repaired, ready to be judged again, and its model as it was loaded."""
+    """The repair of a run, ready to be judged again, and its model as it was loaded."""
     job = open_job(run.config)
     _same(run, job)
     options = replace(job.options, remove=None, anyway=True)
@@ -91,17 +93,17 @@ def repaired_by(run: Run) -> tuple[Repaired, Loaded]:
 
 
 def _same(run: Run, job: Job) -> None:
-    """RunMismatch unless model and data are those of the run; other versions of a library are none."""
+    """RunMismatch unless model and data are those of the run; versions of libraries may differ."""
     now = Origin(run.name, job.config.repair("seed"), job.config, job.loaded).about("done", job.given)
     same_recipe(run, {"model": now["model"], "data": now["data"], "run": run.about["run"]})
 
 
 def repaired_model(run: Run, config: Config) -> Loaded:
     """The repaired model, built as the config says."""
-    model, made = config["model"], (run.folder / "repaired").resolve()
-    own = {"adapter": made} if "adapter" in model else {"huggingface": made} if "huggingface" in model else {}
+    model, folder = config["model"], (run.folder / "repaired").resolve()
+    own = {"adapter": folder} if "adapter" in model else {"huggingface": folder} if "huggingface" in model else {}
     if not own:
-        own = {"weights": made / "model.safetensors"}
+        own = {"weights": folder / "model.safetensors"}
     keys = ("function", "options", "weights", "huggingface", "task", "adapter")
     return load(**{**{k: model.get(k) for k in keys}, **own}, folder=config.folder)
 
@@ -116,7 +118,7 @@ def _exact(run: Run) -> Patch:
 
 
 def _between_files(run: Run, weights: Path) -> Patch:
-    """Of files alone: no model is built, and no code is run."""
+    """The patch between two files: no model is built, and no code is run."""
     before, after = (_state(path) for path in (weights, run.folder / "repaired"))
     aliases = _aliases(run.folder / "repaired" / "model.safetensors")
     before, after = (_all_names(state, aliases) for state in (before, after))
@@ -125,30 +127,30 @@ def _between_files(run: Run, weights: Path) -> Patch:
     wide = _all_names({name: value.to(after[name].dtype) for name, value in before.items()}, aliases)
     if weights_hash(wide) != run.about["model"]["sha256"]:
         raise _other(run)
-    made = between(wide, after)
-    stored = {name: dtype_name(before[name].dtype) for name in made.layers if before[name].dtype != after[name].dtype}
-    base = replace(made.bases[0], judged=judged_by_run(run.metrics))
-    return replace(made, bases=(base,), stored=stored, about=about_run(run))
+    patch = between(wide, after)
+    stored = {name: dtype_name(before[name].dtype) for name in patch.layers if before[name].dtype != after[name].dtype}
+    base = replace(patch.bases[0], judged=judged_by_run(run.metrics))
+    return replace(patch, bases=(base,), stored=stored, about=about_run(run))
 
 
 def _aliases(path: Path) -> dict[str, str]:
-    """Names of tied tensors that the file leaves out, and the name each is there by."""
+    """For each name of a tied tensor that the file leaves out, the name it is stored under."""
     from safetensors import safe_open
 
     if not path.is_file():
         return {}
     with safe_open(path, framework="pt") as file:
-        return {name: there for name, there in (file.metadata() or {}).items() if there in set(file.keys())}
+        return {name: stored_as for name, stored_as in (file.metadata() or {}).items() if stored_as in set(file.keys())}
 
 
 def _all_names(state: State, aliases: Mapping[str, str]) -> dict[str, Tensor]:
-    """With every name of a tied tensor, whichever of them it was stored by."""
-    found = dict(state)
-    for name, there in aliases.items():
-        value = state.get(there, state.get(name))
+    """The state with every name of each tied tensor, whichever of them it was stored under."""
+    complete = dict(state)
+    for name, stored_as in aliases.items():
+        value = state.get(stored_as, state.get(name))
         if value is not None:
-            found |= {name: value, there: value}
-    return found
+            complete |= {name: value, stored_as: value}
+    return complete
 
 
 def _state(path: Path) -> State:
@@ -161,7 +163,7 @@ def _other(run: Run) -> RunMismatch:
 
 
 def _stored(patch: Patch, loaded: Loaded) -> Patch:
-    """With the dtypes of the files where these are narrower than the model was loaded in."""
+    """The patch with the dtypes of the files, for tensors that were loaded in another one."""
     stored = {}
     for path in (p for p in loaded.files if p.suffix in (*SAFE, *TORCH)):
         for name, value in read_weights(path).items():
@@ -174,7 +176,7 @@ def _stored(patch: Patch, loaded: Loaded) -> Patch:
 def about_run(run: Run, network: Network | None = None, train: Factor | None = None) -> dict[str, Any]:
     """Where a patch comes from."""
     ids = {name: run.dataset(name) for name in ("removed", "relabelled")}
-    about = made_of(run.metrics, run.name, network, train)
+    about = provenance(run.metrics, run.name, network, train)
     classes = run.looks.get("classes")
     if classes and "classes" not in about:
         about["classes"] = list(classes)

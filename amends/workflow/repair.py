@@ -1,4 +1,4 @@
-"""`amends.repair`: the whole of Algorithm 1, with every choice made for the user, and what it hands back."""
+"""`amends.repair`: the whole of Algorithm 1, with every choice made for the user, and the `Repair` it returns."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Repair:
 
     @property
     def query_positions(self) -> np.ndarray:
-        """Of the given failures, those that were searched with."""
+        """Positions of the failures that were searched with."""
         return np.concatenate([r.search.part.query for r in self.rounds])
 
     @cached_property
@@ -185,13 +185,13 @@ def repair(
     sets, least = sets_to_keep(keep)
     if absent := [name for name, data in sets.items() if data is None]:
         raise BadInput(f"{absent[0]} is None; pass labelled examples, or leave it out")
-    asked = Options(
+    options = Options(
         identify_with, treat_with, learn, remove, holdout, group_by, floor, broken_costs, seed, budget, least, anyway
     )
     given = prepare(
         model, likelihood, device, batch_size, train=train, failures=needed(failures), remaining=remaining, **sets
     )
-    problem = Problem.of(given, asked)
+    problem = Problem.of(given, options)
     with Progress.shown(progress) as shown:
         rounds = [stage for stage in stages(problem, shown) if isinstance(stage, Round)]
     return concluded(problem, rounds, model)

@@ -38,15 +38,15 @@ from amends.tables.looks import looks_of
 from amends.workflow.checkpoint import stage_folder, write_search
 from amends.workflow.repair import Repair
 
-COMPARED = 5000  # of the examples that conflict with the failures: so many are looked through for near copies
-SPARE = 2**25  # bytes that pyarrow takes for itself, and more
+COMPARED = 5000  # examples that conflict with the failures, searched for near copies
+SPARE = 2**25  # bytes, more than pyarrow takes for itself
 HIGHER = "higher = more harmful"
 RULE = "the highest scores, as many as did most for the failures searched with"
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Where a run comes from: the config and how its model is written; neither when made in Python."""
+    """Where a run comes from: its config and how its model is written; neither for a run made in Python."""
 
     name: str
     seed: int
@@ -76,7 +76,7 @@ class Origin:
         return about
 
     def _code(self) -> str:
-        """Of the user's own functions: another one would make another run."""
+        """A hash of the user's own functions: other code would make another run."""
         if self.config is None:
             return ""
         return code_hash(functions(self.config.tables), self.config.folder)
@@ -106,8 +106,8 @@ def write_first_search(problem: Problem, search: Search, origin: Origin, folder:
 def write_repair(
     result: Repair, origin: Origin, folder: Path, earlier: pd.DataFrame | None = None, *, searched: bool = False
 ) -> None:
-    """Everything, but for the searches where the run folder has them already. `earlier` is the table of a search as a
-    person left it: their decisions stay."""
+    """Writes everything, without the searches if the run folder has them already (`searched`). `earlier` is the table
+    of a search as a person left it: their decisions stay."""
     metrics, first = result.metrics, result.rounds[0].search
     frame = result.causes if earlier is None else _decided(result, earlier)
     _table(frame, folder)
@@ -141,20 +141,20 @@ def _copies(search: Search, frame: pd.DataFrame) -> list[list[int]]:
 def save_repair(result: Repair, folder: Any) -> Path:
     """A run folder for a repair made in Python."""
     origin = Origin(Path(folder).name, result.metrics["seed"])
-    return write_run(folder, lambda made: write_repair(result, origin, made))
+    return write_run(folder, lambda target: write_repair(result, origin, target))
 
 
 def _decided(result: Repair, earlier: pd.DataFrame) -> pd.DataFrame:
-    """All of train after the repair: decisions people made stay, and what was removed says so."""
+    """All of train after the repair: decisions of people stay, and removed examples are marked."""
     first = result.rounds[0].search
     after = result.after if len(result.removed) else None
     frame = first.rows(np.argsort(-first.influence.scores, kind="stable"), after)
-    said = earlier.drop_duplicates("index").set_index("index")
-    decision = said["decision"].reindex(frame["index"]).fillna("").to_numpy(dtype=object)
+    by_index = earlier.drop_duplicates("index").set_index("index")
+    decision = by_index["decision"].reindex(frame["index"]).fillna("").to_numpy(dtype=object)
     decision[(decision == "") & np.isin(frame["index"], result.removed)] = REMOVE
     frame = frame.assign(decision=decision)
     added = [c for c in earlier.columns if c not in frame.columns]
-    more = said[added].reindex(frame["index"]).reset_index(drop=True)
+    more = by_index[added].reindex(frame["index"]).reset_index(drop=True)
     if NEW in more:
         frame.insert(list(frame.columns).index("decision") + 1, NEW, words(more, NEW))
         more = more.drop(columns=NEW)
@@ -174,7 +174,7 @@ def _table(frame: pd.DataFrame, folder: Path) -> None:
 
 
 def _spare() -> None:
-    """MemoryError where pyarrow, which takes pages of its own, would end the process for want of them."""
+    """MemoryError if memory is short: pyarrow takes its own pages, and would end the process."""
     try:
         mmap.mmap(-1, SPARE).close()
     except OSError as e:
@@ -214,7 +214,7 @@ def _toml(about: dict[str, Any], folder: Path) -> None:
 
 
 def _report(folder: Path) -> None:
-    """The last file of a stage; after it all of them can be read by whoever may read the folder."""
+    """Writes the report, the last file of a stage; then lets everyone who may read the folder read its files."""
     (folder / "report.html").write_text(report(folder), encoding="utf-8")
     for path in folder.rglob("*"):
         if path.is_file():

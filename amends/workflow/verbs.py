@@ -1,4 +1,4 @@
-"""What the commands do: the stages of a repair, each written to the run folder as it ends."""
+"""What the commands run: the stages of a repair, each written to the run folder as it ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FIRST_HALF = ("run.toml", SEARCH, ROUNDS, "causes.csv", "causes.parquet", "failu
 
 @entry
 def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list[str]]:
-    """The first stage, as a run folder a person can look through, and what to look at first."""
+    """The first stage: a run folder for a person to look through, and warnings about suspect labels."""
     with claimed(out, "identify"):
         job = in_time(job)
         _room(job, out, treated=False)
@@ -53,18 +53,18 @@ def identify_into(job: Job, out: Path, progress: bool | None) -> tuple[Run, list
         with Progress.shown(progress) as shown:
             announce_search(problem.plan.identify_with, job.given["train"], len(part.query), len(part.guard), shown)
             search = problem.search((), shown)
-        write_run(out, lambda made: write_first_search(problem, search, origin_of(job, out.name), made))
+        write_run(out, lambda target: write_first_search(problem, search, origin_of(job, out.name), target))
     return Run.open(out), suspect_labels(search.suspects, search.part, job.given["failures"], "failures.csv")
 
 
 @entry
 def repair_into(job: Job, out: Path, progress: bool | None, picked: Picked | None = None) -> Repair:
-    """Every stage, with what a person picked where that is given. One that was stopped goes on where it was, and
-    keeps the decisions it finds."""
+    """Every stage, with what a person picked if that is given. A repair that was stopped goes on where it was, and
+    keeps the decisions in its folder."""
     with claimed(out, "repair", going_on=True):
         job = in_time(job, unfinished(out) if occupied(out) else None)
         _room(job, out)
-        problem = _problem(job, picked, occupied(out))  # all that was asked for is checked before it is computed
+        problem = _problem(job, picked, occupied(out))  # every option is checked before anything is computed
         if occupied(out):
             same_recipe(unfinished(out), _about(job, out))
         return _follow(problem, job, out, progress, picked)
@@ -74,8 +74,8 @@ def repair_into(job: Job, out: Path, progress: bool | None, picked: Picked | Non
 def treat_into(
     run: Run, job: Job, picked: Picked | None, out: Path | None, progress: bool | None, left_out: Sequence[int] = ()
 ) -> Repair:
-    """The stages after the search, with what a person picked or as many as the config says; into `out` where it is
-    given. Failures that are `left_out` have a wrong label of their own: they leave the query."""
+    """The stages after the search, with what a person picked or as many as the config says; written to `out` if given.
+    Failures that are `left_out` have a wrong label themselves: they leave the query."""
     _room(job, run.folder if out is None else out)
     problem = _problem(job, picked, going_on=True)
     for part in problem.parts if left_out else ():
@@ -90,13 +90,13 @@ def treat_into(
     with claimed(out, "treat"):
         with Run.writing(run.folder) as opened:
             same_recipe(opened, now)
-            write_run(out, lambda made: _copied(opened, made))
+            write_run(out, lambda target: _copied(opened, target))
         return _follow(problem, job, out, progress, picked, whole=True, left_out=left_out)
 
 
 @entry
 def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
-    """How many to remove, with both controls, kept in the folder."""
+    """The curve of how many to remove, with both controls; it is kept in the folder."""
     with Run.writing(run.folder) as opened:
         if opened.curve:
             return opened.curve
@@ -110,47 +110,47 @@ def curve_of(run: Run, job: Job, progress: bool | None) -> list[dict[str, Any]]:
         assert isinstance(last, Round)
         rows = [point.row() for point in last.points]
         drop = fit_files(run.folder)
-        add_to_run(run.folder, lambda made: write_rows(rows, made / "curve.csv", list(rows[0])), drop=drop)
+        add_to_run(run.folder, lambda target: write_rows(rows, target / "curve.csv", list(rows[0])), drop=drop)
     return rows
 
 
 def in_time(job: Job, begun: Run | None = None) -> Job:
-    """With the name of a budget in the place of seconds: the clock is asked once, and a run that goes on, or is made
-    again from its run.toml, is of the budget it was begun with."""
-    asked = job.config.repair("budget")
-    if isinstance(asked, str):
+    """The job with the name of a budget in place of seconds. Time is measured once: a run that goes on, or is made
+    again from its run.toml, has the budget it began with."""
+    budget = job.config.repair("budget")
+    if isinstance(budget, str):
         return job
     known = {} if begun is None else begun.about.get("config", {}).get("repair", {})
-    return replace(job, config=job.config.with_options(budget=known.get("budget", within(asked, job.given))))
+    return replace(job, config=job.config.with_options(budget=known.get("budget", within(budget, job.given))))
 
 
-def _kept(job: Job, folder: Path, *asked: Any) -> Callable[[int], KeptFits]:
-    """The fits of each round, kept in the folder; known again only where all that was asked for is the same."""
-    words = [one.to_csv() if hasattr(one, "to_csv") else repr(np.asarray(one).tolist()) for one in asked]
+def _kept(job: Job, folder: Path, *choices: Any) -> Callable[[int], KeptFits]:
+    """The fits of each round, kept in the folder; used again only if all options and choices are the same."""
+    words = [one.to_csv() if hasattr(one, "to_csv") else repr(np.asarray(one).tolist()) for one in choices]
     recipe = repr((sorted(job.config["repair"].items(), key=repr), words))
     network = job.given["train"].network
     return lambda number: KeptFits(folder, number, network, recipe)
 
 
 def _room(job: Job, folder: Path, treated: bool = True) -> None:
-    """DiskError where what is going to be written does not fit: known before anything is computed."""
+    """DiskError, before anything is computed, if the disk has no room for the run."""
     train = job.given["train"]
     room_for(folder, needed(train.network, len(train), treated))
 
 
 def _problem(job: Job, picked: Picked | None, going_on: bool) -> Problem:
-    """Whoever goes on from a search was told then if the setup looks broken."""
+    """The problem. If it goes on from a search, the setup was checked then, and is not refused again."""
     options = job.options if picked is None else replace(job.options, remove=picked)
-    made = Problem.of(job.given, replace(options, anyway=True) if going_on else options)
-    return replace(made, allowed=job.options.allowed)
+    problem = Problem.of(job.given, replace(options, anyway=True) if going_on else options)
+    return replace(problem, allowed=job.options.allowed)
 
 
 def _follow(
     problem: Problem, job: Job, folder: Path, progress: bool | None, picked: Picked | None, whole: bool = False,
     left_out: Sequence[int] = (),
 ) -> Repair:  # fmt: skip
-    """From the last stage the folder has to the end. The table of causes is kept whole if `whole`, or if somebody
-    wrote a decision in it; otherwise only the causes are left of it."""
+    """From the last stage in the folder to the end. All rows of the table of causes are kept if `whole`, or if somebody
+    wrote a decision in it; otherwise only the causes are."""
     done, known = read_stages(problem, folder) if occupied(folder) else ([], None)
     if left_out and known is not None:
         problem, known = problem.without(left_out, known)
@@ -168,16 +168,16 @@ def _follow(
     kept = earlier if whole or bool((earlier["decision"] != "").any()) else None
     add_to_run(
         folder,
-        lambda made: write_repair(result, origin, made, kept, searched=True),
+        lambda target: write_repair(result, origin, target, kept, searched=True),
         drop=[*round_files(folder), *fit_files(folder)],
     )
     return result
 
 
 def _store(stage: Search | Round, problem: Problem, job: Job, folder: Path, ended: int) -> None:
-    """So that the repair can go on from there; of the last round nothing, since the result is written next."""
+    """Stores a stage, so that the repair can go on from there; not the last round, since the result is written next."""
     if isinstance(stage, Search) and not ended:
-        write_run(folder, lambda made: write_first_search(problem, stage, origin_of(job, folder.name), made))
+        write_run(folder, lambda target: write_first_search(problem, stage, origin_of(job, folder.name), target))
     elif isinstance(stage, Search):
         add_search(stage, folder, ended)
     elif ended < len(problem.parts):
@@ -190,7 +190,7 @@ def _about(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def approved(run: Run) -> pd.DataFrame:
-    """What a person decided to remove or to relabel, in causes.csv."""
+    """The rows of causes.csv that a person decided to remove or relabel."""
     path = run.folder / "causes.csv"
     frame = run.causes()
     _ids_as_written(run, frame)
@@ -205,7 +205,7 @@ def approved(run: Run) -> pd.DataFrame:
 
 
 def _ids_as_written(run: Run, frame: pd.DataFrame) -> None:
-    """BadInput where an id stands beside another index than it did: sorting one column alone takes rows apart."""
+    """BadInput if an id is in the row of another index than before: somebody sorted one column alone."""
     written = run.typed_causes()
     if "id" not in frame or "id" not in written:
         return
@@ -230,13 +230,13 @@ def _rule(job: Job, rule: str) -> str:
     return f"{rule}; found by the method {method}"
 
 
-def _copied(run: Run, made: Path, names: Sequence[str] = FIRST_HALF) -> None:
-    """The files of the search as they are now; the state goes back to identified."""
+def _copied(run: Run, target: Path, names: Sequence[str] = FIRST_HALF) -> None:
+    """Copies the files of the search as they are now; the state goes back to identified."""
     for name in names:
         source = run.folder / name
         if source.is_dir():
-            shutil.copytree(source, made / name)
+            shutil.copytree(source, target / name)
         elif source.exists():
-            shutil.copy2(source, made / name)
-    about = (made / "run.toml").read_text(encoding="utf-8").replace('state = "done"', 'state = "identified"', 1)
-    (made / "run.toml").write_text(about, encoding="utf-8")
+            shutil.copy2(source, target / name)
+    about = (target / "run.toml").read_text(encoding="utf-8").replace('state = "done"', 'state = "identified"', 1)
+    (target / "run.toml").write_text(about, encoding="utf-8")

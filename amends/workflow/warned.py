@@ -1,4 +1,4 @@
-"""What a person should know about a repair, beside its verdict: one line each."""
+"""Warnings about a repair, one line each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from amends.settings import JUDGING
 def warnings_of(
     split: Split, given: Mapping[str, Factor], metrics: Mapping[str, Any], suspects: np.ndarray
 ) -> list[str]:
-    """All there are, what matters most first."""
+    """All warnings, the most important first."""
     return [
         *_not_failures(split, given), *_wrong_before(given, metrics), *_learned(given), *_copied(split),
         *_no_holdout(metrics), *_too_few(metrics),
@@ -29,17 +29,17 @@ def warnings_of(
 
 
 def risks(allowed: Sequence[str]) -> list[str]:
-    """What was run because the user allowed it."""
-    said = {
+    """Warnings about what was run because the user allowed it."""
+    lines = {
         "trust": "code that a run made elsewhere names was run; --trust; look at its run.toml and at the code",
         "unsafe_pickle": "the weights were unpickled, which runs any code in them; --unsafe-pickle; "
         "save them as safetensors",
     }
-    return [said[name] for name in allowed if name in said]
+    return [lines[name] for name in allowed if name in lines]
 
 
 def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], on: str) -> list[str]:
-    """That most failures need no cause to be removed, where training on alone fixes them: in words for the verdict."""
+    """For the verdict: a sentence if training on fixes most failures with nothing removed; else nothing."""
     share = controls.get(NOTHING, {}).get(on) or 0.0
     if share < JUDGING.enough:
         return []
@@ -50,7 +50,7 @@ def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], on: str) -> list[str
 
 
 def _wrong_before(given: Mapping[str, Factor], metrics: Mapping[str, Any]) -> Iterator[str]:
-    """Of classes alone: a sequence or a number is seldom right to the last digit."""
+    """For classes only: a sequence or a number is seldom right to the last digit."""
     row = metrics.get("remaining")
     if not row or not class_targets(given["train"]):
         return
@@ -74,7 +74,7 @@ def _not_failures(split: Split, given: Mapping[str, Factor]) -> Iterator[str]:
 
 
 def _learned(given: Mapping[str, Factor]) -> Iterator[str]:
-    """Most right examples being those the model was trained on: it knows them by heart, wrong labels and all."""
+    """A warning if the model was trained on most of the right examples: it knows them by heart, wrong labels too."""
     rest = given.get("remaining")
     known = 0 if rest is None else int(shared(rest, given["train"]).sum())
     if rest is not None and known > len(rest) / 2:

@@ -41,7 +41,7 @@ def test_numbers_and_several_labels_have_a_feature_each(target):
     import datasets
 
     source, kept, columns, _ = small(target)
-    found = huggingface._made(datasets, source, kept)
+    found = huggingface._built(datasets, source, kept)
     assert {name: found[name][:] for name in columns} == columns
     assert found.features[next(iter(columns))].dtype == ("int64" if source.records.classes else "float64")
 

@@ -92,7 +92,7 @@ def test_one_half_is_enough_to_see_that_a_form_is_large(result, monkeypatch):
     from amends.patches import small as form
 
     made, fits = of(result).shorter, []
-    monkeypatch.setattr(form, "refitted", lambda start, moves, teacher, told: fits.append(teacher) or moves)
+    monkeypatch.setattr(form, "refitted", lambda start, moves, teacher, on_step: fits.append(teacher) or moves)
     assert made.cost({}, Progress()).large
     assert len(fits) == 1
     assert made.cost(made.levels()[-1], Progress()).small
@@ -112,16 +112,16 @@ def test_a_margin_says_whether_an_answer_is_right(result):
 
 
 def test_all_pairs_say_as_much_with_less_noise():
-    """1,000 draws of 300 answers of which 1 % change: the same mean as by counting, less spread, and the spread that is
-    told."""
+    """1,000 draws of 300 answers of which 1 % change: the same mean as by counting, less spread, and a standard
+    error that fits the spread."""
     rng = np.random.default_rng(0)
-    counted, paired, told = [], [], []
+    counted, paired, errors = [], [], []
     for _ in range(1000):
         margin, shift = rng.exponential(1.0, 300), rng.normal(0, 0.025, 300)
         counted.append((margin + shift < 0).mean())
         share, error = crossings(margin, shift)
         paired.append(share)
-        told.append(error)
+        errors.append(error)
     assert np.mean(paired) == pytest.approx(np.mean(counted), abs=3 * np.std(counted) / 1000**0.5)
     assert np.std(paired) < 0.85 * np.std(counted)
-    assert np.sqrt(np.mean(np.square(told))) == pytest.approx(np.std(paired), rel=0.15)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(paired), rel=0.15)

@@ -42,6 +42,19 @@ def test_it_is_smaller_and_as_good(result, small):
     assert abs(small.bases[0].judged["overall"]["after"] - result.metrics["overall"]["after"]) <= 0.01
 
 
+def test_it_is_made_with_as_many_threads_as_the_repair(result):
+    """A small model has one, whatever the process has."""
+    seen, before = set(), torch.get_num_threads()
+    note = result.given["train"].network.module.register_forward_hook(lambda *_: seen.add(torch.get_num_threads()))
+    torch.set_num_threads(3)
+    try:
+        result.patch()
+        assert (seen, torch.get_num_threads()) == ({1}, 3)
+    finally:
+        torch.set_num_threads(before)
+        note.remove()
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_model_in_half_precision_gets_a_patch_of_its_own_dtype(half, exact):
     """It is judged as it is stored, goes on the model as it came, and comes off again to the bit."""
@@ -54,8 +67,8 @@ def test_a_model_in_half_precision_gets_a_patch_of_its_own_dtype(half, exact):
     assert same(patch.revert(patched), model)
     assert same(patched, result.model) == exact
     x, y = (t[result.split.holdout] for t in result.given["failures"].examples.fetch(0, None))
-    said = (patched.float()(x.float()).argmax(1) == y).double().mean()
-    assert exact or said == patch.bases[0].judged["holdout"]["after"]
+    accuracy = (patched.float()(x.float()).argmax(1) == y).double().mean()
+    assert exact or accuracy == patch.bases[0].judged["holdout"]["after"]
 
 
 def same(one, other):
