@@ -21,12 +21,14 @@ from amends.evidence.params import Params
 from amends.methods import Method
 
 
-def new_labels(causes: Any, train: Factor, where: str = "remove") -> dict[int, Tensor]:
+def new_labels(causes: Any, train: Factor, where: str = "causes") -> dict[int, Tensor]:
     """Targets for the examples that a table of causes says to relabel, by position in train; none for anything else.
 
     BadInput where a label is missing or is none of this set, before anything is computed."""
     if "decision" not in getattr(causes, "columns", ()):
         return {}
+    from amends.tables.cells import unguarded
+
     rows = decided(causes, where)
     rows = rows[words(rows, "decision") == RELABEL]
     y, found = train.examples.y, {}
@@ -36,13 +38,30 @@ def new_labels(causes: Any, train: Factor, where: str = "remove") -> dict[int, T
         here = f"{where} at {named} {index}"
         if not word:
             raise BadInput(f"the decision is relabel, but new_label is empty; {here}; write the label it should have")
-        found[place] = target_of(word, y, train.examples.classes, here).to(y)
+        classes = train.examples.classes
+        found[place] = target_of(word if word in classes else unguarded(word), y, classes, here).to(y)
         if torch.equal(found[place], y[place]):
             raise BadInput(f"the label is {word} already, and the decision is relabel; {here}; write keep or remove")
     if found:
-        changed = train.examples[np.array(list(found))].with_targets(torch.stack(list(found.values())))
-        train.network.check(replace(changed, name=NEW))
+        _checked(found, train, where)
     return found
+
+
+def _checked(found: Mapping[int, Tensor], train: Factor, where: str) -> None:
+    """BadInput that names the first example whose new label the model cannot have."""
+    at, network = np.array(list(found)), train.network
+    changed = train.examples[at].with_targets(torch.stack(list(found.values())))
+    try:
+        network.check(replace(changed, name=NEW))
+    except BadInput:
+        for i in range(len(changed)):
+            try:
+                network.check(replace(changed[np.array([i])], name=NEW))
+            except BadInput as e:
+                why = str(e).partition(";")[0].removeprefix(f"{NEW}[0] has ")
+                here = f"{where} at index {at[i]}"
+                raise BadInput(f"new_label is {why}; {here}; write one like those given") from e
+        raise
 
 
 def corrected(method: Method, labels: Mapping[int, Tensor], train: Factor) -> Method:

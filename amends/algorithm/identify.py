@@ -20,8 +20,9 @@ from amends.committee.rows import Rows
 from amends.data.splits import split
 from amends.editors import HeldOut, follow
 from amends.editors.tangent import Linearised
-from amends.errors import BadInput, NonFinite, many
+from amends.errors import BadInput, many
 from amends.evidence.factor import Factor
+from amends.evidence.finite import LOG_P, SCORE, finite
 from amends.evidence.params import Params, flatten, plus
 from amends.evidence.prepare import entry, needed, prepare, whole
 from amends.evidence.targets import together
@@ -35,15 +36,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HALVINGS = 16  # lengths tried along a tangent, from that of the weights on
-
-
-def finite(values: Tensor, what: str, name: str) -> np.ndarray:
-    """The values as float64 on the CPU; raises on the first that is NaN or infinite."""
-    array = values.detach().double().cpu().numpy()
-    bad = np.flatnonzero(~np.isfinite(array))
-    if len(bad):
-        raise NonFinite(f"{what} is {array[bad[0]]}; {name}[{bad[0]}]; drop the example or check the model's loss")
-    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,19 +194,19 @@ def identified(
     with torch.autocast(train.network.device.type, enabled=False):
         if method is None or isinstance(method, Default):
             known, shown = Evaluated.of(train), Evaluated.of(failures)
-            finite(shown.log_p, "the log-likelihood", "failures")
-            before = finite(known.log_p, "the log-likelihood", "train")
+            finite(shown.log_p, LOG_P, failures)
+            before = finite(known.log_p, LOG_P, train)
             scored = by_default(method or Default(), known, shown, remaining, seed, progress)
         else:
-            finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
+            finite(failures.per_example(failures.network.params), LOG_P, failures)
             if isinstance(method, Method):
                 scored, log_p = by_edit(method, train, failures, remaining, seed, progress)
-                before = finite(log_p, "the log-likelihood", "train")
+                before = finite(log_p, LOG_P, train)
             else:
-                before = finite(train.per_example(train.network.params), "the log-likelihood", "train")
+                before = finite(train.per_example(train.network.params), LOG_P, train)
                 scored = _by_scorer(method, train, failures)
-    scores = finite(scored.scores, "the score", "train")
-    raw = scores if scored.raw is scored.scores else finite(scored.raw, "the score", "train")
+    scores = finite(scored.scores, SCORE, train)
+    raw = scores if scored.raw is scored.scores else finite(scored.raw, SCORE, train)
     return Influence(scores, raw, before, train, failures, scored.start, scored.edited, scored.members, scored.unseen)
 
 

@@ -94,10 +94,14 @@ def removal(remove: Any, size: int, names: np.ndarray | None = None) -> int | np
     """A count, a share of train, the positions themselves, or None to let the curve decide."""
     if remove is None:
         return None
+    if getattr(remove, "shape", None) == ():  # a number in an array or a tensor
+        remove = remove.item()
     if isinstance(remove, numbers.Real) and not isinstance(remove, bool):
         whole = isinstance(remove, numbers.Integral)
         if remove < 0:
             raise BadInput(f"remove is {remove!r} (top or fraction in a config); give a count or a share of 0 or more")
+        if whole and int(remove) > size:
+            raise BadInput(f"remove is {remove}, but train has {size} examples; remove; give fewer")
         gone = len(top(np.zeros(size), int(remove)) if whole else fraction(np.zeros(size), float(remove)))
         if gone == size:
             raise BadInput(f"remove is {remove!r}; that is all of train; leave something to learn from")

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from amends.algorithm.identify import Identified, Influence, by_default, by_edit, finite
+from amends.algorithm.identify import Identified, Influence, by_default, by_edit
 from amends.committee.decide import committee, decide_part
 from amends.committee.evaluated import Evaluated
 from amends.committee.rows import Rows
 from amends.errors import BadInput
 from amends.evidence.factor import Factor
+from amends.evidence.finite import LOG_P, SCORE, finite
 from amends.methods import Default, Method
 from amends.progress import Progress
 
@@ -33,8 +34,9 @@ def identified_part(
     with torch.autocast(train.network.device.type, enabled=False):
         if isinstance(method, Default):
             known, shown = Evaluated.of(train), Evaluated.of(failures)
-            finite(shown.log_p, "the log-likelihood", "failures")
-            before = finite(known[np.arange(len(train))[part]].log_p, "the log-likelihood", "train")
+            finite(shown.log_p, LOG_P, failures)
+            here = known[np.arange(len(train))[part]]
+            before = finite(here.log_p, LOG_P, here.data)
             members, settings = committee(method, train, remaining)
             rows = decide_part(members, known, shown, remaining, seed, progress, settings, part)
             return {**rows.arrays(), BEFORE: before}, None
@@ -43,10 +45,10 @@ def identified_part(
                 "with this method the scores of a part depend on all of train; --shard; leave --method out, name one "
                 "that edits the model, or start several processes with torchrun"
             )
-        finite(failures.per_example(failures.network.params), "the log-likelihood", "failures")
+        finite(failures.per_example(failures.network.params), LOG_P, failures)
         scored, log_p = by_edit(method, train, failures, remaining, seed, progress, part)
-    before = finite(log_p, "the log-likelihood", "train")
-    scores, raw = (finite(values, "the score", "train") for values in (scored.scores, scored.raw))
+    before = finite(log_p, LOG_P, train[part])
+    scores, raw = (finite(values, SCORE, train[part]) for values in (scored.scores, scored.raw))
     found = Influence(scores, raw, before, train[part], failures, scored.start, scored.edited).identified
     return {"scores": found.scores, "raw": found.raw, BEFORE: found.before}, found
 
@@ -61,6 +63,6 @@ def identified_together(
     with torch.autocast(train.network.device.type, enabled=False):
         known = Evaluated.of(train), Evaluated.of(failures)
         made = by_default(default, *known, remaining, seed, progress, rows)
-    scores, raw = (finite(values, "the score", "train") for values in (made.scores, made.raw))
+    scores, raw = (finite(values, SCORE, train) for values in (made.scores, made.raw))
     found = Influence(scores, raw, before, train, failures, made.start, made.edited, made.members, made.unseen)
     return found.identified

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from amends.config.decisions import decided
+from amends.config.decisions import GONE, decided, words
 from amends.errors import BadInput, first_line
 
 
@@ -23,9 +23,9 @@ def top(scores: np.ndarray, k: int) -> np.ndarray:
 
 def fraction(scores: np.ndarray, share: float) -> np.ndarray:
     """The highest share of D."""
-    if not 0 <= share <= 1:
+    if not isinstance(share, numbers.Real) or not 0 <= float(share) <= 1:
         raise BadInput(f"the share is {share!r}, expected 0 to 1; fraction; 0.1 is a tenth of train")
-    return top(scores, round(share * len(scores)))
+    return top(scores, round(float(share) * len(scores)))
 
 
 def positive(scores: np.ndarray) -> np.ndarray:
@@ -37,11 +37,14 @@ def indices(causes: Any, size: int, names: np.ndarray | None = None) -> np.ndarr
     """Causes as unique integer positions: from positions, from a boolean mask over train, or from a table of causes,
     whose ids count where the examples have `names`, and whose decisions are followed."""
     if {"index", "id"} & set(getattr(causes, "columns", ())):  # result.causes, or a part of it
-        at = np.unique(places(decided(causes), size, names))
-        if len(at) == size > 0:
+        rows = decided(causes)
+        at, gone = np.unique(places(rows, size, names)), np.isin(words(rows, "decision"), GONE).any()
+        if gone and len(at) == size > 0:
+            raise BadInput("every row of the table removes, and it holds all of train; causes; keep some of them")
+        if not gone and len(causes) == size > 0:
             raise BadInput(
-                "the table holds all of train and decides nothing; causes; give its first rows, or write remove into "
-                "its column decision"
+                "the table holds all of train, and no row says remove or relabel; causes; give its first rows, or "
+                "write remove into its column decision"
             )
         return at
     try:
@@ -82,7 +85,7 @@ def places(table: Any, size: int, names: np.ndarray | None = None) -> np.ndarray
         raise BadInput("the table has no column index, and no ids that train has too; causes; give a table of causes")
     places = None if "index" not in table else _whole(table["index"])
     if names is not None and "id" in table:
-        return _named(table["id"].astype(str).tolist(), places, names)
+        return _named([_text(name) for name in table["id"]], places, names)
     if places is None:
         raise BadInput("a cell of the column index is not a whole number; causes; put the position back")
     indices(np.array(places), size)
@@ -90,15 +93,28 @@ def places(table: Any, size: int, names: np.ndarray | None = None) -> np.ndarray
 
 
 def _whole(column: Any) -> list[int] | None:
-    """A column of positions, which a spreadsheet or a merge may have made floats; None where one of them is none."""
-    values = np.asarray(column, dtype=np.float64) if column.dtype.kind in "biuf" else np.full(len(column), np.nan)
+    """A column of positions, which a file may have as text, and a spreadsheet or a merge as floats; None where one of
+    them is no whole number."""
+    try:
+        values = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
     return values.astype(np.int64).tolist() if (values % 1 == 0).all() else None
 
 
+def _text(name: Any) -> str:
+    """An id as text, for files do not tell 7 from "7"; empty where it is missing."""
+    return "" if name is None or name != name else str(name)
+
+
 def _named(ids: list[str], places: list[int] | None, names: Any) -> np.ndarray:
-    """Where these ids stand, compared as text, for files do not tell 7 from "7"; in their old places, if they are
-    still there or the table knows no other ids."""
-    known = [str(name) for name in names]
+    """The positions of these ids, compared as text; their old positions, if the ids are still there or the table has no
+    other ids. An id may have the ' that keeps a spreadsheet from computing it."""
+    from amends.tables.cells import unguarded
+
+    known = [_text(name) for name in names]
+    there = set(known)
+    ids = [name if name in there else unguarded(name) for name in ids]
     if places is not None and all(
         0 <= at < len(known) and known[at] == name for name, at in zip(ids, places, strict=True)
     ):

@@ -186,9 +186,11 @@ def _split_failures(
     together = np.arange(len(wrong)) if once else first[wrong]
     query, judges = (wrong[at] for at in split(group[wrong], holdout, seed, together))
     if not len(query) or (holdout and not len(judges)):
+        right_ones = len(group) - len(wrong)
+        others = f" ({many(right_ones, 'other is', 'others are')} right already)" if right_ones else ""
         raise BadInput(
-            f"there is only {many(len(wrong), 'failure')}, but one must search and another must judge; failures; "
-            "pass 2 or more, or holdout=0"
+            f"there is only {many(len(wrong), 'failure')}{others}, but one must search and another must judge; "
+            "failures; pass 2 or more, or holdout=0"
         )
     return query, judges
 

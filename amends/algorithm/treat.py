@@ -15,8 +15,9 @@ from amends.algorithm.identify import held_out
 from amends.algorithm.selection import indices
 from amends.editors import PATIENCE, Adam, Editor, Guard, Mode, Right, Watch, finer, follow, harmless, open_ended
 from amends.errors import BadInput, NonFinite
+from amends.evidence.averaged import Averaged
 from amends.evidence.factor import Factor
-from amends.evidence.network import Averaged
+from amends.evidence.finite import LOG_P, finite
 from amends.evidence.params import Params, large
 from amends.evidence.prepare import entry, prepare, whole
 from amends.likelihoods import Categorical
@@ -117,7 +118,12 @@ def treat(
         ways = [corrected(m, labels, data) if isinstance(m, Method) else m for m in _ways(method, seed, data)]
         sets = given.get("failures"), given.get("remaining")
         ends = [partial(treated, data, at, *sets, way, shown) for way in ways]
-        after = harmless(ends, data.without(data.ids[at]))
+        kept = data.without(data.ids[at])
+        try:
+            after = harmless(ends, kept)
+        except NonFinite:
+            finite(kept.per_example(data.network.params), LOG_P, kept)  # names the example, where it was so before
+            raise
     network = data.network
     if isinstance(after, Ensemble) and after.centre is None:
         if not isinstance(model, nn.Module):

@@ -119,7 +119,7 @@ def as_well(control: str) -> str:
 
 def by_chance(control: str, p_value: float) -> str:
     """The reason where luck alone might gain as much over a control."""
-    return f"the gain over {REMOVING.get(control, control)} may be chance (p = {p_value:.2f})"
+    return f"the gain over {REMOVING.get(control, control)} may be chance (p = {p_value:.3f})"
 
 
 def _unproven(what: str, judged: Mapping[str, Any]) -> str:

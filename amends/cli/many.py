@@ -44,6 +44,8 @@ def run_as_one(args: list[str], run: Callable[[list[str]], int]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     if code not in (0, 1):
+        if rank:
+            watch.until_the_others_end()
         os._exit(code)  # without waiting for those that are still at work
     dist.destroy_process_group()
     return code

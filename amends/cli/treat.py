@@ -11,6 +11,7 @@ from amends.cli.options import (
     HOW_MANY,
     TREATING,
     from_keys,
+    note,
     numbers_in,
     one_way,
     options_of,
@@ -49,7 +50,7 @@ def treat(
     With none of --top, --fraction, --approved and --ids a curve decides how many. Decisions in
     causes.csv stay as they are.
     """
-    from amends.errors import BadInput
+    from amends.errors import BadInput, many
     from amends.runs.claim import claimed
     from amends.runs.run import Run
 
@@ -65,6 +66,9 @@ def treat(
         from amends.workflow import verbs
 
         picked: Any = verbs.approved(opened) if approved else None
+        if not approved and (ignored := verbs.decisions_in(opened)):
+            are = many(ignored, "decision is", "decisions are")
+            note(f"note: {are} written in causes.csv and not followed; give --approved to follow them")
         job = load_job(opened.config, options, verbose, trust)
         if ids is not None:
             picked = positions(job.records["train"], ids, called=job.config.set("train").get("id"))

@@ -31,6 +31,7 @@ from amends.data.splits import some
 from amends.editors.tangent import Linearised
 from amends.errors import AmendsError
 from amends.evidence.factor import Factor
+from amends.evidence.finite import LOG_P, finite
 from amends.evidence.params import large, plus, scaled
 from amends.likelihoods import Weighted
 from amends.methods import Method
@@ -172,6 +173,7 @@ def evidence(
     if remaining is not None and len(remaining) >= trials.few:
         held = remaining[np.sort(rng.permutation(len(remaining))[: trials.judges])]
         judges = Evaluated.of(held)
+        finite(judges.log_p, LOG_P, held)
     else:
         ok = np.flatnonzero(d.each(likelihood.right))
         judges = d[np.sort(rng.permutation(ok)[: trials.judges])]

@@ -16,7 +16,7 @@ from amends.committee.excess import Excess, RightLabels
 from amends.data.splits import halves, some
 from amends.editors import follow
 from amends.editors.tangent import Linearised
-from amends.errors import BadInput
+from amends.errors import BadInput, NonFinite
 from amends.evidence.factor import Factor
 from amends.evidence.targets import alike
 from amends.likelihoods import Likelihood, Weighted, probability
@@ -195,5 +195,5 @@ def _probability(likelihood: Likelihood, outputs: Tensor, y: Tensor) -> np.ndarr
     below = likelihood(outputs, y.to(outputs.dtype) if y.is_floating_point() else y)
     below = below - likelihood.ceiling(y).to(outputs)
     if not below.isfinite().all():
-        raise BadInput("the edited model's outputs are not finite; default; choose a method by name")
+        raise NonFinite("the edited model's outputs are NaN or infinite; default; choose a method by name")
     return probability(likelihood, below.clamp(max=0), y).cpu().numpy()

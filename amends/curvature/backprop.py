@@ -26,6 +26,7 @@ from amends.errors import BadInput
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network, hooked, transformable
 from amends.evidence.params import Params
+from amends.evidence.refusing import named
 
 PROBE = 2
 
@@ -129,7 +130,7 @@ def plan(factor: Factor, theta: Params) -> Plan:
         if owned and rule is not None:
             layers.append(Owned(module, rule, owned))
     x, _ = factor.examples.fetch(0, min(PROBE, len(factor)))
-    with _unrounded(network.device):
+    with _unrounded(network.device), named(factor):
         trusted = _agreeing(network, theta, x, layers)
     # A tied parameter is trusted in all of its layers or in none, and a layer with all of its parameters or none.
     while True:

@@ -1,4 +1,4 @@
-"""Who of the processes that torchrun started was lost, words in one line as soon as it happens.
+"""Notices at once which of the processes that torchrun started is lost, and names it in one line.
 
 Every rank keeps a line open to rank 0. A process that stops with an error says so on it; one that is killed leaves it
 dead, which the system notices at once, wherever it ran. Then rank 0 prints the one line there is to read and ends,
@@ -33,6 +33,13 @@ class Watch:
     lines: list[socket.socket] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
     turn: threading.Lock = field(default_factory=threading.Lock)
+    listening: list[threading.Thread] = field(default_factory=list)
+
+    def until_the_others_end(self) -> None:
+        """Waits for them, but not for long. torchrun stops all processes once one ends with an error, and rank 0 has
+        to print its line before that."""
+        for thread in self.listening:
+            thread.join(3 * GRACE)
 
     def say(self, text: str) -> None:
         """Sends the text over every line; lines whose other side is gone are skipped."""
@@ -85,7 +92,8 @@ def watched() -> Iterator[Watch]:
         others = [(line, 0, host)]
     watch.lines = [line for line, *_ in others]
     for other in others:
-        threading.Thread(target=watch.listen, args=other, daemon=True).start()
+        watch.listening.append(threading.Thread(target=watch.listen, args=other, daemon=True))
+        watch.listening[-1].start()
     WATCHED.set()
     try:
         yield watch

@@ -225,11 +225,17 @@ class Adam:
         point = unflatten(moments.point, start)  # views, which move with it
         steps = round(self.epochs * per_epoch)
         last = flatten(start)
+        seen: Value = 0.0
         for i in range(steps):
             with coarse(point):
-                _, grad = total([self._read(next(s), draws) for s in streams], point)
+                value, grad = total([self._read(next(s), draws) for s in streams], point)
+            seen = seen + value  # not waited for
             moments.step(flatten(grad), self.rate * (1 - i / steps) if self.decay else self.rate)
             if (i + 1) % (self.every or per_epoch) == 0 or i + 1 == steps:
+                if torch.as_tensor(seen).isnan():
+                    raise NonFinite(
+                        f"the log-likelihood is NaN by step {i}; Adam; lower the step size or check the data"
+                    )
                 yield _checked({k: v.clone() for k, v in point.items()}, i)
             if self.tolerance and (i + 1) % per_epoch == 0:
                 here = moments.point.clone()

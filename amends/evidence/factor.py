@@ -18,6 +18,7 @@ from amends.distributed.group import spreading, world
 from amends.distributed.shards import added, rows, shared, spans, wide
 from amends.evidence.network import Network
 from amends.evidence.params import Params, flatten, unflatten, zeros_like
+from amends.evidence.refusing import named
 
 Value = float | Tensor  # a tensor is not waited for until somebody looks at it
 
@@ -119,20 +120,21 @@ class Factor:
 
     def _halving(self, span: tuple[int, int], f: Callable[[Factor], R]) -> R:
         part = self if span == (0, len(self)) else replace(self, span=span)
-        return self.network.room.halving(self.batch, lambda: f(part))
+        with named(part):
+            return self.network.room.halving(self.batch, lambda: f(part))
 
     def rows(self, f: Callable[[slice, Inputs, Tensor], Tensor]) -> Tensor:
         """f(positions, x, y) of every example, in order; the batches do not matter."""
         bounds = spans(len(self), self.batch)
 
-        def part(s: int) -> Tensor:
-            found = [f(at, x, y) for at, x, y, _ in replace(self, span=bounds[s]).tiles()]
+        def of(part: Factor) -> Tensor:
+            found = [f(at, x, y) for at, x, y, _ in part.tiles()]
             if not found:
                 return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
             return found[0] if len(found) == 1 else torch.cat(found)
 
         with self.network.in_step():
-            return rows(bounds, lambda s: self.network.room.halving(self.batch, lambda: part(s)))
+            return rows(bounds, lambda s: self._halving(bounds[s], of))
 
     def map(self, f: Callable[[Inputs, Tensor], Tensor]) -> Tensor:
         """f(x, y) of every example, in order; the batches do not matter."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -18,11 +17,11 @@ from torch.nn.parameter import UninitializedParameter
 
 from amends.data.examples import Examples, Inputs, each
 from amends.distributed.group import alone
-from amends.errors import BadInput, first_line, kind_of
+from amends.errors import LISTED, BadInput, first_line, kind_of
 from amends.evidence.lengths import by_length
 from amends.evidence.params import Params
-from amends.evidence.room import Room
-from amends.likelihoods import Categorical, Likelihood, Tokens
+from amends.evidence.room import Room, refused
+from amends.likelihoods import Categorical, Custom, Likelihood, Tokens, of_family
 from amends.models import Opened
 from amends.models.sharded import copied, sharded
 
@@ -114,17 +113,10 @@ class Network:
 
     @classmethod
     def of(cls, model: nn.Module, likelihood: Likelihood, device: str | torch.device | None = None) -> Network:
-        if not isinstance(model, nn.Module):
-            raise BadInput(f"model is {kind_of(model)}, expected a torch.nn.Module; pass the module")
-        trainable = {k: p for k, p in model.named_parameters() if p.requires_grad}
-        if not trainable:
-            raise BadInput("the model has no trainable parameters; set requires_grad on those that may change")
-        for k, p in model.named_parameters():
-            if isinstance(p, UninitializedParameter):
-                raise BadInput(f"the model parameter {k} has no values yet; call the model once, then load its weights")
-            if not p.isfinite().all():
-                raise BadInput(f"the model parameter {k} holds NaN or infinity; load the weights of a trained model")
+        trainable = _trainable(model)
         first = next(iter(trainable.values()))
+        if str(device) == "meta":
+            raise BadInput("the device is meta, which computes nothing; device; choose cpu or cuda")
         try:
             where = first.device if device is None else torch.device(device)
             module = copied(model).to(where).eval()
@@ -195,6 +187,18 @@ class Network:
         parts = [self.likelihood(self.outputs(theta, short), asked) for _, short, asked in groups]
         return torch.cat(parts)[torch.cat([rows for rows, _, _ in groups]).argsort()]
 
+    def of_family(self, data: Examples) -> Network:
+        """The network, with the family that a function of the caller's must have by these outputs and labels."""
+        if not isinstance(self.likelihood, Custom):
+            return self
+        x, _ = data.fetch(0, min(2, len(data)))
+        try:
+            with torch.no_grad():
+                out = self.outputs(self.params, x)
+        except Exception:  # `check` says why
+            return self
+        return replace(self, likelihood=of_family(self.likelihood, out, data.y))
+
     def check(self, data: Examples) -> None:
         """Runs one small batch; BadInput if the model, the inputs and the labels do not fit."""
         x, y = data.fetch(0, min(2, len(data)))
@@ -204,6 +208,8 @@ class Network:
         except BadInput:
             raise
         except Exception as e:
+            if refused(e):
+                raise
             what = f"the model cannot take the inputs of {data.name}"
             raise BadInput(f"{what} ({first_line(e)}); check their shape and dtype") from e
         if out.ndim == 0 or len(out) != len(y):
@@ -221,9 +227,12 @@ class Network:
         unknown = (data.y >= outputs).nonzero()
         if len(unknown):
             i = int(unknown[0])
+            classes = [str(name) for name in data.classes]
+            listed = ", ".join(classes[:LISTED]) + (", ..." if len(classes) > LISTED else "")
             raise BadInput(
-                f"{data.name}[{i}] has the label {data.classes[int(data.y[i])]!r}, one of {len(data.classes)}, but the "
-                f"model has {outputs} outputs; classes; name them in the order of the outputs, or correct the label"
+                f"{data.name}[{i}] has the label {classes[int(data.y[i])]!r}, one of {len(classes)} in the data "
+                f"({listed}), but the model has {outputs} outputs; classes; name them in the order of the outputs, or "
+                "correct the label that is none of them"
             )
 
     def weights(self, given: nn.Module | Mapping[str, Tensor], where: str) -> Params:
@@ -260,6 +269,21 @@ class Network:
         return model if self.opened is None else self.opened.back(model)
 
 
+def _trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that may change; BadInput where a model has none, or one of them holds no number."""
+    if not isinstance(model, nn.Module):
+        raise BadInput(f"model is {kind_of(model)}, expected a torch.nn.Module; pass the module")
+    trainable = {k: p for k, p in model.named_parameters() if p.requires_grad}
+    if not trainable:
+        raise BadInput("the model has no trainable parameters; set requires_grad on those that may change")
+    for k, p in model.named_parameters():
+        if isinstance(p, UninitializedParameter) or p.device.type == "meta":
+            raise BadInput(f"the model parameter {k} has no values yet; call the model once, then load its weights")
+        if not p.isfinite().all():
+            raise BadInput(f"the model parameter {k} holds NaN or infinity; load the weights of a trained model")
+    return trainable
+
+
 def _without_checkpoints(module: nn.Module) -> None:
     """Gradient checkpointing, as a Trainer leaves it, cannot be differentiated by torch.func; nor can its hook on the
     first layer. A copy does without both."""
@@ -269,19 +293,3 @@ def _without_checkpoints(module: nn.Module) -> None:
         hooks = part._forward_hooks
         for key in [k for k, hook in hooks.items() if getattr(hook, "__name__", "") == "make_inputs_require_grads"]:
             del hooks[key]
-
-
-class Averaged(nn.Module):
-    """Several models as one: for classes, the mean of their probabilities; otherwise, of their outputs."""
-
-    def __init__(self, models: list[nn.Module], classes: bool):
-        super().__init__()
-        self.members = nn.ModuleList(models)
-        self.classes = classes
-
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        outputs = [model(*args, **kwargs) for model in self.members]
-        outputs = torch.stack([getattr(out, "logits", out) for out in outputs])
-        if not self.classes:
-            return outputs.mean(0)
-        return outputs.log_softmax(-1).logsumexp(0) - math.log(len(outputs))

@@ -17,7 +17,7 @@ from amends.data.examples import Examples, examples, leaves
 from amends.data.hashes import labels_hash, weights_hash
 from amends.data.inputs import form, in_the_form_of
 from amends.distributed.group import alike, world
-from amends.errors import BadInput, OutOfMemory, first_line
+from amends.errors import AmendsError, BadInput, OutOfMemory, first_line
 from amends.evidence.cpu import as_before, settle
 from amends.evidence.factor import Factor
 from amends.evidence.network import Network
@@ -53,6 +53,7 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
     given = {name: examples(data, name, accepts=set(takes)) for name, data in sets.items() if data is not None}
     given = {name: _same_classes(data, next(iter(given.values()))) for name, data in given.items()}
     first = next(iter(given.values()))
+    network = network.of_family(first)
     given = {name: _same_form(data, first, takes) for name, data in given.items()}
     for data in given.values():
         _same_columns(data, first)
@@ -203,8 +204,8 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
         try:
             with as_before(), torch.inference_mode(False), torch.no_grad():
                 return function(*args, **kwargs)
-        except RuntimeError as e:
-            if not refused(e):
+        except (RuntimeError, MemoryError) as e:
+            if isinstance(e, AmendsError) or not refused(e):
                 raise
             raise OutOfMemory(
                 f"{function.__name__} ran out of memory ({first_line(e)}); give a smaller batch_size"

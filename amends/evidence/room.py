@@ -11,12 +11,15 @@ from typing import TypeVar
 import torch
 
 R = TypeVar("R")
-SAID = ("out of memory", "DefaultCPUAllocator", "not enough memory")  # by a device, and by the CPU in two versions
+REFUSING = ("out of memory", "DefaultCPUAllocator", "not enough memory")  # by a device, and by the CPU in two versions
 
 
 def refused(e: BaseException) -> bool:
-    """Whether an error says that memory was refused: a GPU's, or the RuntimeError of torch's allocator on the CPU."""
-    return isinstance(e, torch.OutOfMemoryError) or (isinstance(e, RuntimeError) and any(s in str(e) for s in SAID))
+    """Whether an error says that memory was refused: Python's, a GPU's, or the RuntimeError of torch's allocator on the
+    CPU."""
+    if isinstance(e, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(e, RuntimeError) and any(words in str(e) for words in REFUSING)
 
 
 @dataclass(eq=False)
@@ -38,7 +41,7 @@ class Room:
             size = self.fits(batch)
             try:
                 return work()
-            except RuntimeError as e:
+            except (RuntimeError, MemoryError) as e:
                 if size == 1 or not refused(e):
                     raise
             self.most = size // 2  # here the error is gone, and with it what its frames held

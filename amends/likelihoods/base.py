@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from amends.errors import BadInput, first_line
+from amends.likelihoods.bernoulli import Bernoulli
 from amends.likelihoods.categorical import Categorical
 
 
@@ -113,11 +114,20 @@ class Custom:
         return self.like.family
 
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
+        if isinstance(self.like, Categorical) and (outputs.ndim == 1 or outputs.shape[1:] == (1,)):
+            column = "let it return outputs[:, None], and pass" if outputs.ndim == 1 else "pass"
+            raise BadInput(
+                f"the model returns {list(outputs.shape)}, and a likelihood that is a function does not say which of "
+                f"these are right; likelihood; {column} amends.likelihoods.Custom(f, like=...) with Bernoulli() for "
+                "labels of 0 and 1, or Gaussian(sigma) for numbers"
+            )
         self.like.check(outputs, targets, name)
         try:
             with torch.enable_grad():
                 live = outputs.detach().clone().requires_grad_()
                 values = self.log_prob(live, targets[: len(outputs)].to(outputs.device))
+        except (MemoryError, torch.OutOfMemoryError):
+            raise
         except Exception as e:
             todo = "it is called with (outputs, targets)"
             raise BadInput(f"the likelihood raised {type(e).__name__} ({first_line(e)}); {name}; {todo}") from e
@@ -129,6 +139,14 @@ class Custom:
             )
         if not values.requires_grad:
             raise BadInput("the likelihood has no gradient; leave out detach(), numpy() and no_grad() in it")
+
+
+def of_family(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> Likelihood:
+    """A function of the caller's is taken for one of classes, unless there is one output and every label is 0 or 1."""
+    if not isinstance(likelihood, Custom) or likelihood.like != Categorical() or outputs.shape[1:] != (1,):
+        return likelihood
+    yes_or_no = targets.numel() == len(targets) and bool(((targets == 0) | (targets == 1)).all())
+    return replace(likelihood, like=Bernoulli()) if yes_or_no else likelihood
 
 
 def asked(likelihood: Likelihood, targets: Tensor) -> Likelihood:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +21,9 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         for name, value in (("sigma", self.sigma), ("bound", self.bound)):
-            if value is not None and not 0 < value < math.inf:
+            if value is None and name == "bound":
+                continue
+            if not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
                 raise BadInput(f"{name} is {value!r}; Gaussian; give a number above 0")
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -64,6 +67,11 @@ class Gaussian:
         return self
 
     def check(self, outputs: Tensor, targets: Tensor, name: str) -> None:
+        if outputs.ndim == 1:
+            raise BadInput(
+                f"the model returns {list(outputs.shape)} for {len(outputs)} examples of {name}, expected [batch, "
+                "dims]; let it return outputs[:, None]"
+            )
         if outputs.ndim != 2 or targets.numel() != len(targets) * outputs.shape[1]:
             raise BadInput(
                 f"the model returns {list(outputs.shape)} and the targets of {name} have shape {list(targets.shape)}, "

@@ -27,7 +27,9 @@ def load_plain(
     with importable(folder):
         try:
             model = make(**options)
-        except Exception as e:
+        except MemoryError:
+            raise
+        except (Exception, SystemExit) as e:
             raise BadInput(
                 f"the function raised {type(e).__name__}: {first_line(e)}; function {function}; correct it"
             ) from e
@@ -82,7 +84,9 @@ def _imported(module: str, name: str, folder: Path, where: str) -> Callable[...,
         value: Any = import_module(module)
     except ModuleNotFoundError as e:
         raise BadInput(f"{first_line(e)}; {where}; put it into {folder.resolve()}, or install it") from e
-    except Exception as e:
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as e:
         raise BadInput(f"importing {module} raised {type(e).__name__}: {first_line(e)}; {where}; correct it") from e
     for part in name.split("."):
         if not hasattr(value, part):

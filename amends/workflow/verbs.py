@@ -204,6 +204,11 @@ def approved(run: Run) -> pd.DataFrame:
     return rows[[c for c in ("index", "decision", NEW) if c in rows]]
 
 
+def decisions_in(run: Run) -> int:
+    """How many examples a person decided about in causes.csv."""
+    return int((words(run.causes(), "decision") != "").sum())
+
+
 def _ids_as_written(run: Run, frame: pd.DataFrame) -> None:
     """BadInput if an id is in the row of another index than before: somebody sorted one column alone."""
     written = run.typed_causes()

@@ -10,6 +10,7 @@ import torch
 import amends
 from amends.algorithm import selection
 from amends.errors import BadInput
+from amends.tables.cells import write_table
 from tests.worlds import TRAIN, same_weights
 
 
@@ -36,6 +37,44 @@ def test_a_table_of_causes_finds_them_by_id_wherever_they_stand(planted, result)
     assert selection.indices(plain, TRAIN, names).tolist() == sorted(result.removed), (
         "without ids of its own: by position"
     )
+
+
+def as_read(table, tmp_path):
+    """Every cell as text, as the page on reviewing reads causes.csv."""
+    write_table(table, tmp_path / "causes.csv")
+    return pd.read_csv(tmp_path / "causes.csv", dtype=str, keep_default_na=False)
+
+
+@pytest.mark.parametrize("prefix", ["", "=", "-", "@", "'+"])
+def test_a_table_read_back_as_text_says_the_same(tmp_path, prefix):
+    names = np.array([f"{prefix}A{i}" for i in range(6)], dtype=object)
+    table = pd.DataFrame({"id": names[[4, 1]], "index": [4, 1], "decision": ["remove", "keep"]})
+    read = as_read(table, tmp_path)
+    assert selection.indices(read, 6, names).tolist() == [4]
+    assert selection.indices(read.drop(columns="index"), 6, names).tolist() == [4]
+    assert selection.indices(read.drop(columns="id"), 6).tolist() == [4]
+    with pytest.raises(BadInput, match="a cell of the column index is not a whole number"):
+        selection.indices(read[:1].drop(columns="id").assign(index="four"), 6)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_examples_without_an_id_are_found_by_position(missing):
+    names = np.array(["a", missing, "c", missing], dtype=object)
+    table = pd.DataFrame({"id": names[[3, 0]], "index": [3, 0]})
+    assert selection.indices(table, 4, names).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("decisions", "why"),
+    [(["keep", "", ""], "no row says remove or relabel"), (["remove"] * 3, "every row of the table removes")],
+)
+def test_a_table_of_all_of_train_must_say_what_goes(decisions, why):
+    """Of a part of train, rows without a decision go; of all of it, nearly everything would."""
+    table = pd.DataFrame({"index": [0, 1, 2], "decision": decisions})
+    with pytest.raises(BadInput, match=why):
+        selection.indices(table, 3)
+    part = selection.indices(table, 4)
+    assert part.tolist() == [i for i, word in enumerate(decisions) if word != "keep"]
 
 
 def test_selection_is_stable_and_takes_masks():

@@ -103,7 +103,7 @@ def test_without_a_holdout_the_query_is_judged():
         ),
         (
             {"against": [Pair(p=0.051)]},
-            r"^the examples found do not .* gain over removing nothing may be chance \(p = 0.05\)$",
+            r"^the examples found do not .* gain over removing nothing may be chance \(p = 0.051\)$",
         ),
         (
             {"against": [Pair(p=0.2)], "n": 19},

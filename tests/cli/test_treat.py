@@ -43,6 +43,14 @@ def test_decisions_as_a_spreadsheet_saves_them(identified, capsys):
     assert {r["removed"] for r in json.loads(capsys.readouterr().out)["curve"] if r["by"] == "causes"} == {20}
 
 
+def test_decisions_that_are_not_followed_are_noted(identified, capsys):
+    table = pd.read_csv(identified / "causes.csv", dtype={"decision": str})
+    table["decision"] = ["keep" if i < 3 else "" for i in range(len(table))]
+    table.to_csv(identified / "causes.csv", index=False)
+    assert amends("treat", identified, "--top", "20", "-q") == 0
+    assert "note: 3 decisions are written in causes.csv and not followed; give --approved" in capsys.readouterr().err
+
+
 def test_a_column_sorted_alone_is_seen(identified, capsys):
     """Ids stand beside other positions then, and nobody can say which of the two is meant."""
     table = pd.read_csv(identified / "causes.csv", dtype={"decision": str})

@@ -211,7 +211,7 @@ def test_a_member_that_ends_at_infinity_is_refused(world):
 
     members = {"away": Method(Laplace(Diagonal(GGN())), away), "good": ours(amends.methods.grad_dot())}
     made = decided(members, train, failures, remaining)
-    assert [h.name for h in made.members if "not finite" in h.refused] == ["away"]
+    assert [h.name for h in made.members if "NaN or infinite" in h.refused] == ["away"]
     assert made.scores.isfinite().all()
 
 

@@ -73,6 +73,6 @@ def test_in_python_too_and_it_is_not_mistaken_for_a_decision(planted, result):
     assert refused.causes["index"].tolist() == np.argsort(-result.influence.scores, kind="stable").tolist()
     assert set(refused.causes["decision"]) == {""}
     assert "of 300" in refused._repr_html_()
-    with pytest.raises(BadInput, match="the table holds all of train and decides nothing; causes; give its first rows"):
+    with pytest.raises(BadInput, match="the table holds all of train, and no row says remove or relabel; causes"):
         amends.treat(net, train, refused.causes)
     amends.treat(net, train, refused.causes.head(20), method=amends.methods.fine_tune(epochs=1))

@@ -58,12 +58,13 @@ def test_fine_tuning_ends_at_the_optimum_of_what_was_decided():
 
 
 REFUSED = {
-    "no label": ({"decision": ["relabel"], "new_label": [None]}, "new_label is empty; remove at index 3; write"),
-    "no column": ({"decision": ["relabel"]}, "new_label is empty; remove at index 3; write"),
-    "a label that is none": ({"decision": ["relabel"], "new_label": ["two"]}, "'two' is not a label of train; remove"),
+    "no label": ({"decision": ["relabel"], "new_label": [None]}, "new_label is empty; causes at index 3; write"),
+    "no column": ({"decision": ["relabel"]}, "new_label is empty; causes at index 3; write"),
+    "a label that is none": ({"decision": ["relabel"], "new_label": ["two"]}, "'two' is not a label of train; causes"),
     "the label it has": ({"decision": ["relabel"], "new_label": [0]}, "the label is 0 already, and the decision"),
-    "half a class": ({"decision": ["relabel"], "new_label": [1.5]}, "'1.5' is not a label of train; remove at index 3"),
-    "a class the model has not": ({"decision": ["relabel"], "new_label": ["3"]}, "has label 3, but the model has 3"),
+    "half a class": ({"decision": ["relabel"], "new_label": [1.5]}, "'1.5' is not a label of train; causes at index 3"),
+    "a class the model has not": (
+        {"decision": ["relabel"], "new_label": ["3"]}, "is label 3, but the model has 3 outputs; causes at index 3"),
     "a decision that is none": ({"decision": ["drop"]}, "decision is 'drop'; causes at index 3; write remove, keep"),
 }  # fmt: skip
 

@@ -1,0 +1,25 @@
+"""What an ensemble that was treated hands back: several models that answer as one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Averaged(nn.Module):
+    """Several models as one: for classes, the mean of their probabilities; otherwise, of their outputs."""
+
+    def __init__(self, models: list[nn.Module], classes: bool):
+        super().__init__()
+        self.members = nn.ModuleList(models)
+        self.classes = classes
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        outputs = [model(*args, **kwargs) for model in self.members]
+        outputs = torch.stack([getattr(out, "logits", out) for out in outputs])
+        if not self.classes:
+            return outputs.mean(0)
+        return outputs.log_softmax(-1).logsumexp(0) - math.log(len(outputs))
