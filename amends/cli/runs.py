@@ -73,6 +73,17 @@ def diff(one: Path, other: Path, as_json: bool) -> None:
         show_diff(differs, one, other)
 
 
+def _agreed(run: Path) -> bool:
+    from amends.errors import BadInput
+
+    try:
+        return click.confirm(f"Remove {run} for good?", err=True)
+    except click.Abort as e:
+        if isinstance(e.__context__, EOFError):  # there is nobody to ask
+            raise BadInput(f"nobody answers; {run}; give --yes to remove it") from None
+        raise
+
+
 @runs.command()
 @run_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -81,7 +92,7 @@ def rm(run: Path, yes: bool) -> None:
     from amends.runs.run import Run, remove
 
     Run.open(run, shards=True)
-    if not yes and not click.confirm(f"Remove {run} for good?", err=True):
+    if not yes and not _agreed(run):
         click.echo(f"Left {run} as it is.")
         return
     remove(run)

@@ -15,6 +15,7 @@ from torch import Tensor
 from amends.algorithm.options import Keep, Options, sets_to_keep
 from amends.algorithm.split import Groups
 from amends.config.read import Config
+from amends.data.examples import examples
 from amends.data.failures import positions, select
 from amends.data.formats import guess
 from amends.data.read import read
@@ -113,6 +114,9 @@ def open_job(config: Config) -> Job:
     loaded = model_of(config)
     network = network_of(loaded.model, likelihood_of(config, loaded), config.repair("device"))
     train = read_set(config, "train", loaded)
+    first = examples(train, "train")
+    network = network.of_family(first)
+    network.check(first)  # the other sets have its classes and columns, and would be blamed
     held = {n: read_set(config, n, loaded, train) for n in ("evaluation", "remaining") if "path" in config[n]}
     keep = {f"keep.{n}": read_set(config, f"keep.{n}", loaded, train) for n in config.keep}
     sets, notes = _failures(config, network, loaded, train, held)

@@ -54,6 +54,9 @@ def test_a_run_is_removed_and_nothing_else_with_it(identified, capsys, monkeypat
     (identified / "mine.txt").unlink()
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert amends("runs", "rm", identified) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert amends("runs", "rm", identified) == 2
+    assert "nobody answers; " in capsys.readouterr().err
     assert identified.exists()
     assert amends("runs", "rm", identified, "--yes") == 0
     assert not identified.exists()
