@@ -101,7 +101,7 @@ def removal(remove: Any, size: int, names: np.ndarray | None = None) -> int | np
         if remove < 0:
             raise BadInput(f"remove is {remove!r} (top or fraction in a config); give a count or a share of 0 or more")
         if whole and int(remove) > size:
-            raise BadInput(f"remove is {remove}, but train has {size} examples; remove; give fewer")
+            raise BadInput(f"remove is {remove} (top in a config), but train has {size} examples; give fewer")
         gone = len(top(np.zeros(size), int(remove)) if whole else fraction(np.zeros(size), float(remove)))
         if gone == size:
             raise BadInput(f"remove is {remove!r}; that is all of train; leave something to learn from")

@@ -13,6 +13,7 @@ import numpy as np
 from amends.algorithm.curve import CAUSES, NOTHING, RANDOM, ROUNDING, CurvePoint, Limits
 from amends.algorithm.objective import Objective
 from amends.errors import many
+from amends.evaluation.words import judged_on
 from amends.settings import JUDGING
 
 REPAIRED, PARTLY, NOT = "repaired", "partly repaired", "not repaired"
@@ -105,11 +106,6 @@ def _judged(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The failures the verdict is about, with their name and how many of them are no copies of others."""
     on = judged_on(metrics)
     return {**metrics[on], "on": on, "witnesses": metrics["witnesses"][on]}
-
-
-def judged_on(metrics: Mapping[str, Any]) -> str:
-    """The name of these failures."""
-    return "holdout" if metrics["holdout"]["n"] else "query"
 
 
 def as_well(control: str) -> str:

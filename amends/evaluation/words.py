@@ -28,6 +28,11 @@ def over(name: str, number: int, learned: bool = False) -> str:
     return f"{number} {words if number != 1 else one.replace('examples', 'example')}"
 
 
+def judged_on(metrics: Mapping[str, Any]) -> str:
+    """The name of the failures that a result is judged on: all of them search where none was held out."""
+    return "holdout" if metrics["holdout"]["n"] else "query"
+
+
 def forgetting_alone(metrics: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The row of the curve with the same causes gone and nothing learned; None where nothing was learned anyway."""
     same = (row for row in metrics["curve"] if row["by"] == "causes" and row["removed"] == metrics["removed"])

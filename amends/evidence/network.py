@@ -1,4 +1,4 @@
-"""The nn.Module: a private copy in eval mode, called with parameters from outside."""
+"""The network: a private copy of the model in eval mode, called with parameters from outside."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from amends.errors import LISTED, BadInput, first_line, kind_of
 from amends.evidence.lengths import by_length
 from amends.evidence.params import Params
 from amends.evidence.room import Room, refused
-from amends.likelihoods import Categorical, Custom, Likelihood, Tokens, of_family
+from amends.likelihoods import Categorical, Custom, Likelihood, Tokens
+from amends.likelihoods.base import of_family
 from amends.models import Opened
 from amends.models.sharded import copied, sharded
 
 
 @contextmanager
 def transformable() -> Iterator[None]:
-    """Inside, attention has a form that torch.func can differentiate and vectorise."""
+    """Inside, attention is computed in a form that torch.func can differentiate and vectorise."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -38,7 +39,7 @@ def transformable() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-HALF = (torch.float16, torch.bfloat16)  # too coarse for sums over data, and for small steps
+HALF = (torch.float16, torch.bfloat16)  # too coarse for sums over data and for small steps
 
 
 @contextmanager
@@ -55,8 +56,8 @@ def hooked(hooks: Mapping[nn.Module, Callable[..., Any]]) -> Iterator[None]:
 def derivative(f: Callable[[Params], Tensor], theta: Params, along: Params) -> tuple[Tensor, Tensor]:
     """f(θ) and J·v, with J the Jacobian of f at θ and v = `along`.
 
-    One forward pass; if an operation has no forward derivative (a recurrent layer), two backward
-    passes and the memory of f's whole graph.
+    One forward pass. If an operation has no forward derivative (a recurrent layer), two backward passes and the memory
+    of f's whole graph.
     """
     with transformable():
         try:
@@ -66,9 +67,9 @@ def derivative(f: Callable[[Params], Tensor], theta: Params, along: Params) -> t
 
 
 def derivative_of_few(f: Callable[[Params], Tensor], theta: Params, along: Params) -> tuple[Tensor, Tensor]:
-    """The same of a few examples, by two backward passes: before the first forward derivative of a process torch
-    compiles what it may need, which takes longer than thousands of examples. Forward where a layer has no second
-    derivative."""
+    """The same for a few examples, by two backward passes. Before the first forward derivative of a process torch
+    compiles what it may need, which takes longer than thousands of examples. If a layer has no second derivative, the
+    forward derivative is used."""
     try:
         with transformable():
             return _by_two_backward_passes(f, theta, along)
@@ -94,11 +95,11 @@ def _by_two_backward_passes(f: Callable[[Params], Tensor], theta: Params, along:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """θ, x → outputs; the caller's model is never changed.
+    """θ, x → outputs. The caller's model is never changed.
 
-    `module` is a copy in eval mode: batch norm uses its running statistics, dropout is off, and
-    buffers stay. `params` are the trainable parameters, each once even if it is tied. A model in half precision is
-    computed in float32, and what goes back has the precision it came in, `given`.
+    `module` is a copy in eval mode: batch norm uses its running statistics, dropout is off, and buffers stay. `params`
+    are the trainable parameters, each once even if it is tied. A model in half precision is computed in float32 and
+    returned in its own precision, `given`.
     """
 
     module: nn.Module
@@ -107,9 +108,9 @@ class Network:
     device: torch.device
     dtype: torch.dtype
     opened: Opened | None = None  # what the caller passed
-    given: torch.dtype | None = None  # where that is another than `dtype`
+    given: torch.dtype | None = None  # the model's own dtype, if it is not `dtype`
     room: Room = field(default_factory=Room)
-    sharded: bool = False  # whether some of its layers lie in several processes, which then compute in step
+    sharded: bool = False  # whether some layers are split over several processes, which then compute in step
 
     @classmethod
     def of(cls, model: nn.Module, likelihood: Likelihood, device: str | torch.device | None = None) -> Network:
@@ -118,15 +119,15 @@ class Network:
         if str(device) == "meta":
             raise BadInput("the device is meta, which computes nothing; device; choose cpu or cuda")
         try:
-            where = first.device if device is None else torch.device(device)
-            module = copied(model).to(where).eval()
+            place = first.device if device is None else torch.device(device)
+            module = copied(model).to(place).eval()
         except (RuntimeError, AssertionError, TypeError, ValueError) as e:
             to = "" if device is None else f" to device {device}"
             raise BadInput(f"the model cannot be copied{to} ({first_line(e)}); check the model and the device") from e
-        half, apart = any(p.dtype in HALF for p in trainable.values()), bool(sharded(model))
-        if not apart:
+        half, is_sharded = any(p.dtype in HALF for p in trainable.values()), bool(sharded(model))
+        if not is_sharded:
             _without_checkpoints(module)
-        if half and apart:
+        if half and is_sharded:
             raise BadInput("the adapter is in half precision above sharded layers; model; give it in float32")
         module = module.float() if half else module
         params = {k: p.detach().clone() for k, p in module.named_parameters() if k in trainable}
@@ -134,15 +135,15 @@ class Network:
             p.requires_grad_(False)
             p.grad = None
         dtype, given = (torch.float32, first.dtype) if half else (first.dtype, None)
-        return cls(module, params, likelihood, where, dtype, given=given, sharded=apart)
+        return cls(module, params, likelihood, place, dtype, given=given, sharded=is_sharded)
 
     def in_step(self) -> AbstractContextManager[Any]:
-        """Inside, every process computes everything where layers are sharded over them."""
+        """Inside, every process computes everything if layers are sharded over them."""
         return alone() if self.sharded else nullcontext()
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know about how the model is computed."""
+        """What a user should know about how the model is computed."""
         base = next((p.dtype for p in self.module.parameters() if p.dtype in HALF), None)
         if self.given is None and base is not None:
             name = str(base).removeprefix("torch.")
@@ -169,13 +170,13 @@ class Network:
 
     @cached_property
     def tied(self) -> bool:
-        """Whether a parameter or buffer has two names, which are looked for at every call then."""
+        """Whether a parameter or buffer has two names. Only then are they looked up at every call."""
         named = (self.module.named_parameters, self.module.named_buffers)
         each, every = (sum(len(list(f(remove_duplicate=once))) for f in named) for once in (True, False))
         return each < every
 
     def _differentiable(self) -> AbstractContextManager[Any]:
-        """Without cuDNN for recurrent layers: it cannot differentiate them in eval mode, nor twice."""
+        """A context without cuDNN for recurrent layers: it cannot differentiate them in eval mode, nor twice."""
         recurrent = self.device.type == "cuda" and any(isinstance(m, nn.RNNBase) for m in self.module.modules())
         return torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext()
 
@@ -188,7 +189,7 @@ class Network:
         return torch.cat(parts)[torch.cat([rows for rows, _, _ in groups]).argsort()]
 
     def of_family(self, data: Examples) -> Network:
-        """The network, with the family that a function of the caller's must have by these outputs and labels."""
+        """The network, with the family of a user's own likelihood function chosen by these outputs and labels."""
         if not isinstance(self.likelihood, Custom):
             return self
         x, _ = data.fetch(0, min(2, len(data)))
@@ -200,7 +201,7 @@ class Network:
         return replace(self, likelihood=of_family(self.likelihood, out, data.y))
 
     def check(self, data: Examples) -> None:
-        """Runs one small batch; BadInput if the model, the inputs and the labels do not fit."""
+        """Runs one small batch. BadInput if the model, the inputs and the labels do not fit together."""
         x, y = data.fetch(0, min(2, len(data)))
         try:
             with torch.no_grad():
@@ -223,7 +224,7 @@ class Network:
 
     @staticmethod
     def _has_class(data: Examples, outputs: int) -> None:
-        """BadInput that names the first label, as it was written, that the model has no output for."""
+        """BadInput that names the first label without an output of the model, as the user wrote it."""
         unknown = (data.y >= outputs).nonzero()
         if len(unknown):
             i = int(unknown[0])
@@ -236,14 +237,14 @@ class Network:
             )
 
     def weights(self, given: nn.Module | Mapping[str, Tensor], where: str) -> Params:
-        """Copies of the trainable parameters of another module or state dict of the same architecture, on the
-        device of this one."""
+        """Copies of the trainable parameters of another module or state dict of the same architecture, on this
+        device."""
         state = given.state_dict() if isinstance(given, nn.Module) else given
         self.check_weights(state, where)
         return {k: state[k].detach().to(p, copy=True) for k, p in self.params.items()}
 
     def check_weights(self, state: Mapping[str, Tensor], where: str) -> None:
-        """BadInput unless every trainable parameter is there, with its shape."""
+        """BadInput unless every trainable parameter is present, with its shape."""
         if not isinstance(state, Mapping):
             raise BadInput(f"expected named parameters, got {kind_of(state)}; {where}; give a state dict")
         for name, p in self.params.items():
@@ -258,7 +259,7 @@ class Network:
                 )
 
     def module_with(self, theta: Params, original: Any) -> Any:
-        """A copy of what the caller passed as the model, in its mode and on its device, with the parameters θ."""
+        """A copy of the model as the caller passed it, in its mode and on its device, with the parameters θ."""
         model = copied(original if self.opened is None else self.opened.module)
         named = dict(model.named_parameters())
         with torch.no_grad():
@@ -270,7 +271,7 @@ class Network:
 
 
 def _trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that may change; BadInput where a model has none, or one of them holds no number."""
+    """The parameters that may change. BadInput if there are none, or if a parameter has no values or holds NaN."""
     if not isinstance(model, nn.Module):
         raise BadInput(f"model is {kind_of(model)}, expected a torch.nn.Module; pass the module")
     trainable = {k: p for k, p in model.named_parameters() if p.requires_grad}
@@ -285,8 +286,8 @@ def _trainable(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def _without_checkpoints(module: nn.Module) -> None:
-    """Gradient checkpointing, as a Trainer leaves it, cannot be differentiated by torch.func; nor can its hook on the
-    first layer. A copy does without both."""
+    """Switch off gradient checkpointing as a Trainer leaves it, and remove its hook on the first layer: torch.func can
+    differentiate neither."""
     if callable(off := getattr(module, "gradient_checkpointing_disable", None)):
         off()
     for part in module.modules():

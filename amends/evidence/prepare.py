@@ -1,4 +1,4 @@
-"""From what a caller passes to factors under a private copy of the model; everything is checked here."""
+"""From a caller's arguments to factors under a private copy of the model. Everything is checked here."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from amends.models import module_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-RESIDENT = 4 * 2**30  # bytes of data kept on an accelerator; more is sent batch by batch
+RESIDENT = 4 * 2**30  # bytes of data kept on an accelerator; larger sets are sent batch by batch
 
 
 def prepare(model: Any, likelihood: Any, device: Any, batch_size: int, **sets: Any) -> dict[str, Factor]:
-    """A factor for each set that is not None, by name. The model may be anything `module_of` opens."""
+    """A factor for each set that is not None, by name. The model may be anything that `module_of` opens."""
     return factors(network_of(model, likelihood, device), batch_size, **sets)
 
 
@@ -42,7 +42,7 @@ def network_of(model: Any, likelihood: Any, device: Any) -> Network:
 
 
 def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]:
-    """A factor for each set that is not None, by name. All have the classes and columns of the first."""
+    """A factor for each set that is not None, by name. All take the classes and columns of the first set."""
     if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
         raise BadInput(f"batch_size is {batch_size!r}; give a whole number of 1 or more")
     for name in ("train", "data"):
@@ -50,37 +50,39 @@ def factors(network: Network, batch_size: int, **sets: Any) -> dict[str, Factor]
             raise BadInput(f"{name} is None; pass labelled examples")
     innermost = network.module if network.opened is None else network.opened.innermost
     takes = list(inspect.signature(innermost.forward).parameters)
-    given = {name: examples(data, name, accepts=set(takes)) for name, data in sets.items() if data is not None}
-    given = {name: _same_classes(data, next(iter(given.values()))) for name, data in given.items()}
-    first = next(iter(given.values()))
+    checked = {name: examples(data, name, accepts=set(takes)) for name, data in sets.items() if data is not None}
+    checked = {name: _same_classes(data, next(iter(checked.values()))) for name, data in checked.items()}
+    first = next(iter(checked.values()))
     network = network.of_family(first)
-    given = {name: _same_form(data, first, takes) for name, data in given.items()}
-    for data in given.values():
+    checked = {name: _same_form(data, first, takes) for name, data in checked.items()}
+    for data in checked.values():
         _same_columns(data, first)
         network.check(data)
-    _on_every_rank(network, given.values())
+    _on_every_rank(network, checked.values())
     _look_at_outputs(network, first)
     batch = settle(network, first, int(batch_size))
-    there = set() if network.device.type == "cpu" else resident({name: _bytes(data) for name, data in given.items()})
+    on_device = (
+        set() if network.device.type == "cpu" else resident({name: _bytes(data) for name, data in checked.items()})
+    )
     return {
-        name: Factor.of(network, data.to(network.device) if name in there else data, batch)
-        for name, data in given.items()
+        name: Factor.of(network, data.to(network.device) if name in on_device else data, batch)
+        for name, data in checked.items()
     }
 
 
 def resident(sizes: Mapping[str, int]) -> set[str]:
-    """Which sets are kept on an accelerator, by their bytes: the smallest first. Failures are read at every step of an
-    edit, and a training set that is too large is read once beside them."""
-    total, there = 0, set()
+    """The sets to keep on an accelerator, by their bytes: the smallest first. Failures are read at every step of an
+    edit; a training set that is too large is read batch by batch."""
+    total, kept = 0, set()
     for name in sorted(sizes, key=lambda name: sizes[name]):
         total += sizes[name]
         if total <= RESIDENT:
-            there.add(name)
-    return there
+            kept.add(name)
+    return kept
 
 
 def _on_every_rank(network: Network, sets: Iterable[Examples]) -> None:
-    """BadInput where the processes of a group were given different things; one process alone has nothing to ask."""
+    """BadInput if the processes of a group were given different models or data."""
     if world() == 1:
         return
     alike("the model", weights_hash(network.params), "load the same weights on each")
@@ -98,7 +100,7 @@ def needed(failures: Any) -> Any:
 
 
 def _same_form(data: Examples, first: Examples, takes: list[str]) -> Examples:
-    """The set with its inputs named and ordered as in the first: sets are joined part by part."""
+    """The set with its inputs named and ordered as in the first, since sets are joined part by part."""
     x = in_the_form_of(first.x, data.x, takes)
     if x is None:
         raise BadInput(f"{data.name} has {form(data.x)}, but {first.name} has {form(first.x)}; give both in one form")
@@ -106,7 +108,7 @@ def _same_form(data: Examples, first: Examples, takes: list[str]) -> Examples:
 
 
 def _same_columns(data: Examples, first: Examples) -> None:
-    """BadInput unless both tables have the same columns: the model tells them by their place alone."""
+    """BadInput unless both tables have the same columns: the model knows them by their position alone."""
     if _rows(data) and _rows(first) and data.features != first.features:
         missing = [c for c in first.features if c not in data.features]
         what = f"has no column {missing[0]}" if missing else f"has the columns of {first.name} in another order"
@@ -116,21 +118,21 @@ def _same_columns(data: Examples, first: Examples) -> None:
 
 
 def _rows(data: Examples) -> bool:
-    """Whether the model takes the table itself, and not what a transform made of it."""
+    """Whether the model takes the table itself, and not the output of a transform."""
     return bool(data.features) and isinstance(data.x, Tensor) and data.x.shape[1:] == (len(data.features),)
 
 
 def _same_classes(data: Examples, first: Examples) -> Examples:
-    """The set with the class numbers of the first: if a class is missing, the same names have other numbers."""
+    """The set with the class numbers of the first. If a class is missing, the same names would have other numbers."""
     if not data.classes or not first.classes or data.classes == first.classes:
         return data
     if data.y.ndim != 1 or data.y.is_floating_point():
         raise BadInput(f"{data.name} has other classes than {first.name}; give {', '.join(first.classes)}")
-    y, known = data.y.cpu(), len(data.classes)
-    outside = torch.nonzero((y < 0) | (y >= known)).flatten().tolist()
+    y, number = data.y.cpu(), len(data.classes)
+    outside = torch.nonzero((y < 0) | (y >= number)).flatten().tolist()
     if outside:
         what = f"{data.name}[{outside[0]}] has label {int(y[outside[0]])}"
-        raise BadInput(f"{what}, but {data.name} has {known} classes; map classes to 0, 1, 2, ...")
+        raise BadInput(f"{what}, but {data.name} has {number} classes; map classes to 0, 1, 2, ...")
     occurring = {data.classes[k] for k in y.unique().tolist()}
     unknown = [name for name in data.classes if name in occurring and name not in first.classes]
     if unknown:
@@ -141,12 +143,12 @@ def _same_classes(data: Examples, first: Examples) -> Examples:
 
 
 def _look_at_outputs(network: Network, data: Examples) -> None:
-    """BadInput where the outputs are random, or tell nothing of how weights move them, or where a loss was given for a
-    log-likelihood; a warning where they look like probabilities."""
+    """BadInput if the outputs are random, do not depend on the weights, or a loss was passed instead of a
+    log-likelihood. A warning if they look like probabilities."""
     (x, y), (few, _) = (data.fetch(0, min(number, len(data))) for number in (8, 2))
     times = {name: b._version for name, b in network.module.named_buffers()}
     with torch.no_grad():
-        out, known = (network.outputs(network.params, part).float() for part in (x, few))
+        out, few_outputs = (network.outputs(network.params, part).float() for part in (x, few))
     written = [name for name, b in network.module.named_buffers() if b._version != times.get(name, b._version)]
     if written:
         raise BadInput(
@@ -160,7 +162,9 @@ def _look_at_outputs(network: Network, data: Examples) -> None:
             "the model's outputs cannot be differentiated by its weights; model; return logits, not classes or rounded "
             "values, and nothing from under torch.no_grad()"
         )
-    if not torch.allclose(known, again.detach().float(), rtol=1e-2, atol=1e-2 * _size(known), equal_nan=True):
+    if not torch.allclose(
+        few_outputs, again.detach().float(), rtol=1e-2, atol=1e-2 * _size(few_outputs), equal_nan=True
+    ):
         raise BadInput(
             "the model gives the same examples other outputs each time; model; switch off what is random after "
             "model.eval(), such as dropout with training=True"
@@ -185,7 +189,7 @@ def _size(out: Tensor) -> float:
 
 
 def whole(seed: Any) -> int:
-    """A seed that torch and numpy both take."""
+    """A seed that both torch and numpy accept."""
     if not isinstance(seed, numbers.Integral) or seed < 0 or int(seed) >= 2**63:
         raise BadInput(f"seed is {seed!r}; give a whole number of 0 or more, below 2**63")
     return int(seed)
@@ -196,8 +200,8 @@ def _bytes(data: Examples) -> int:
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """For public functions: they work under torch.inference_mode too, leave as many threads as there were, and a lack
-    of memory is an OutOfMemory."""
+    """A decorator for public functions: they also work under torch.inference_mode, restore the number of threads, and
+    turn a lack of memory into OutOfMemory."""
 
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -207,8 +211,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
         except (RuntimeError, MemoryError) as e:
             if isinstance(e, AmendsError) or not refused(e):
                 raise
-            raise OutOfMemory(
-                f"{function.__name__} ran out of memory ({first_line(e)}); give a smaller batch_size"
-            ) from e
+            verb = function.__name__.removesuffix("_into")  # on the command line: into a folder
+            raise OutOfMemory(f"out of memory ({first_line(e)}); {verb}; give a smaller batch_size") from e
 
     return inside

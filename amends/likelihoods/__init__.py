@@ -1,7 +1,7 @@
 """log p(y | outputs): outputs and targets come in, one value per example, in nats, goes out."""
 
 from amends.data.targets import token_targets
-from amends.likelihoods.base import Custom, Likelihood, as_likelihood, asked, of_family, probability
+from amends.likelihoods.base import Custom, Likelihood, as_likelihood, asked, probability
 from amends.likelihoods.bernoulli import Bernoulli
 from amends.likelihoods.categorical import Categorical
 from amends.likelihoods.gaussian import Gaussian
@@ -10,5 +10,5 @@ from amends.likelihoods.weighted import Weighted, with_weights
 
 __all__ = [
     "Bernoulli", "Categorical", "Custom", "Gaussian", "Likelihood", "Tokens", "Weighted", "as_likelihood", "asked",
-    "of_family", "probability", "token_targets", "with_weights",
+    "probability", "token_targets", "with_weights",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from amends.errors import many
+from amends.evaluation.words import conflicting
 from amends.report import gallery, outcome
 from amends.report.markup import Html, count, join, tag
 from amends.report.page import style
@@ -52,7 +53,8 @@ def influence_html(influence: Influence) -> str:
     order = np.argsort(-influence.scores, kind="stable")[:SHOWN]
     frame = causes_frame(influence, order)
     run = _as_run(frame, looks_of(influence, frame, influence.failures.examples), len(influence), {})
-    harmful, failures = influence.wrong or int((influence.scores > 0).sum()), len(influence.failures)
+    members = [member.row() for member in influence.members]
+    harmful, failures = conflicting(len(influence), influence.scores.tolist(), members), len(influence.failures)
     words = f"{count(harmful)} of {many(len(influence), 'training example')} conflict with {many(failures, 'failure')}"
     return _fragment([tag("p", words + "; the strongest are shown.", class_="reason"), _causes(run, harmful)])
 

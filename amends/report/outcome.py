@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amends.errors import many
-from amends.evaluation.words import OVER, forgetting_alone, of
+from amends.evaluation.words import OVER, forgetting_alone, judged_on, of
 from amends.report.charts import chosen_by, curve, dumbbell, legend, scale_of_shares
 from amends.report.markup import Html, change, count, folded, join, probability, share, span, table, tag
 
@@ -53,7 +53,7 @@ def warnings(lines: Sequence[str], heading: str = "h2") -> Html | None:
 
 def figures(metrics: dict[str, Any], trained: int | None) -> Html:
     """The four numbers to look at first."""
-    judged = "holdout" if metrics["holdout"]["n"] else "query"
+    judged = judged_on(metrics)
     rest, whole = metrics["remaining"], metrics["overall"]
     fixed = f": {count(metrics['fixed'])} fixed" if judged == "holdout" else ""
     tiles = [
@@ -117,7 +117,7 @@ def _p(value: float) -> str:
 
 def curves(rows: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> Html:
     """Holdout and remaining side by side; the query in place of holdout if nothing was held out."""
-    judged = "holdout" if metrics["holdout"]["n"] else "query"
+    judged = judged_on(metrics)
     panels = [(judged, f"Accuracy on {judged} failures"), ("remaining", "Accuracy on remaining")]
     shown = [p for p in panels if any(r.get(p[0]) is not None for r in rows)]
     chosen = metrics["removed"] if len(metrics.get("rounds", ())) < 2 else None

@@ -9,9 +9,9 @@ import numpy as np
 
 from amends.algorithm.curve import NOTHING
 from amends.algorithm.split import Split
-from amends.algorithm.verdict import judged_on
 from amends.errors import many
 from amends.evaluation.predictions import class_targets, right
+from amends.evaluation.words import judged_on
 from amends.evidence.factor import Factor
 from amends.nearness.copies import shared
 from amends.settings import JUDGING

@@ -113,7 +113,7 @@ CASES = {
     "a treatment option out of range": (line("epochs = 4", "epochs = -1"), REPAIR, 2, "epochs is -1"),
     "top and fraction": (more("top = 3\nfraction = 0.1\n"), REPAIR, 2, "both top and fraction"),
     "both as options": (nothing, [*REPAIR, "--top", "3", "--fraction", "0.1"], 2, "--top and --fraction"),
-    "more than there are": (nothing, [*REPAIR, "--top", "301"], 2, "k is 301, but train has 300 examples"),
+    "more than there are": (nothing, [*REPAIR, "--top", "301"], 2, "but train has 300 examples; give fewer"),
     "a negative count": (nothing, [*REPAIR, "--top", "-1"], 2, "remove is -1"),
     "a share above one": (nothing, [*REPAIR, "--fraction", "1.5"], 2, "the share is 1.5"),
     "a negative seed": (nothing, [*REPAIR, "--seed", "-1"], 2, "seed is -1"),

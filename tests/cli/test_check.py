@@ -40,7 +40,8 @@ def test_held_out_examples_that_were_learned_from_are_pointed_out(project, tmp_p
 def test_what_a_repair_would_refuse_is_found_by_check(capsys):
     for line, said in {
         "holdout = 3": "holdout is 3", "fraction = -1": "remove is -1.0", "fraction = 1.0": "all of train",
-        "floor = 7": "floor is 7", "top = 100000": "k is 100000", 'group = "a→b"': "no failure is in the group 'a→b'",
+        "floor = 7": "floor is 7", "top = 100000": "remove is 100000",
+        'group = "a→b"': "no failure is in the group 'a→b'",
     }.items():  # fmt: skip
         config = Path("amends.toml").read_text()
         Path("odd.toml").write_text(f"{config}\n{'' if '[repair]' in config else '[repair]'}\n{line}\n")
@@ -81,7 +82,7 @@ def test_a_label_that_is_no_class_is_named_as_it_was_written(tmp_path, monkeypat
         'path = "rows.csv"\n[failures]\npath = "rows.csv"\n'
     )
     assert amends("check") == 2
-    assert "[7] has the label 'cat', one of 3, but the model has 2 outputs" in capsys.readouterr().err
+    assert "[7] has the label 'cat', one of 3 in the data (0, 1, cat), but the model" in capsys.readouterr().err
 
 
 def test_a_config_in_another_folder(project, monkeypatch, tmp_path, capsys):

@@ -108,7 +108,7 @@ def test_where_not_one_example_fits_it_is_said(worlds, says):
 
     less = Less(10**6, says)
     less.body.load_state_dict(state)
-    with pytest.raises(OutOfMemory, match=r"identify ran out of memory .*; give a smaller batch_size"):
+    with pytest.raises(OutOfMemory, match=r"out of memory \(.*\); identify; give a smaller batch_size"):
         amends.identify(less, *sets, method=amends.methods.functional(), batch_size=4)
 
 
