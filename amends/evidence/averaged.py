@@ -1,4 +1,4 @@
-"""What an ensemble that was treated hands back: several models that answer as one."""
+"""The result of treating an ensemble: several models that answer as one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Averaged(nn.Module):
-    """Several models as one: for classes, the mean of their probabilities; otherwise, of their outputs."""
+    """Several models as one: the mean of their probabilities for classes, else the mean of their outputs."""
 
     def __init__(self, models: list[nn.Module], classes: bool):
         super().__init__()

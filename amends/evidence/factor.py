@@ -20,7 +20,7 @@ from amends.evidence.network import Network
 from amends.evidence.params import Params, flatten, unflatten, zeros_like
 from amends.evidence.refusing import named
 
-Value = float | Tensor  # a tensor is not waited for until somebody looks at it
+Value = float | Tensor  # a tensor on a GPU may still be computed; reading it waits
 
 
 class Term(Protocol):
@@ -32,19 +32,19 @@ class Term(Protocol):
 
 
 R = TypeVar("R")
-VALUE = ""  # the name of a sum that belongs to no parameter
+VALUE = ""  # the key of the value, next to the gradients, which have the names of parameters
 Summand = Callable[[slice, Params, Inputs, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Weighted examples under a network; the only place that deals with batches, devices and shards."""
+    """Weighted examples under a network. The only class that deals with batches, devices and shards."""
 
     network: Network
     examples: Examples
     weights: Tensor
     batch: int = 256
-    span: tuple[int, int] | None = None  # the shard that is computed; positions count from the start of all
+    span: tuple[int, int] | None = None  # the shard to compute; positions count from the start of the whole set
 
     @classmethod
     def of(cls, network: Network, examples: Examples, batch: int = 256) -> Factor:
@@ -70,17 +70,17 @@ class Factor:
         return replace(self, examples=self.examples[positions], weights=self.weights[at])
 
     def __add__(self, other: Factor) -> Factor:
-        """Weights of the same id are summed, and an example whose weight is zero is dropped: D + (−C) is D∖C."""
+        """Weights of the same id are added, and examples whose weight becomes zero are dropped: D + (−C) is D∖C."""
         both = np.concatenate([self.ids, other.ids])
-        kept, first, back = np.unique(both, return_index=True, return_inverse=True)
-        weights = np.bincount(back, weights=torch.cat([self.weights, other.weights]).numpy(), minlength=len(kept))
-        alive = np.flatnonzero(weights != 0)
-        alive = alive[np.argsort(first[alive])]
-        where, new = first[alive], torch.as_tensor(weights[alive])
-        if len(where) and where.max() < len(self):
-            return replace(self[where], weights=new)
+        unique, first, inverse = np.unique(both, return_index=True, return_inverse=True)
+        weights = np.bincount(inverse, weights=torch.cat([self.weights, other.weights]).numpy(), minlength=len(unique))
+        nonzero = np.flatnonzero(weights != 0)
+        nonzero = nonzero[np.argsort(first[nonzero])]
+        places, summed = first[nonzero], torch.as_tensor(weights[nonzero])
+        if len(places) and places.max() < len(self):
+            return replace(self[places], weights=summed)
         merged = self.examples + other.examples
-        return replace(self, examples=merged[where], weights=new)
+        return replace(self, examples=merged[places], weights=summed)
 
     def without(self, ids: np.ndarray) -> Factor:
         return self[np.flatnonzero(~np.isin(self.ids, ids))]
@@ -106,14 +106,14 @@ class Factor:
             yield at, x, y.to(self.network.device), w
 
     def targets(self) -> Iterator[tuple[slice, Tensor]]:
-        """Positions and targets, batch by batch: what needs no inputs reads none."""
+        """Positions and targets, batch by batch. Reads no inputs."""
         for start in range(0, len(self), self.batch):
             at = slice(start, min(start + self.batch, len(self)))
             yield at, self.examples.y[at].to(self.network.device)
 
     def sum(self, f: Callable[[Factor], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Σ f(shard) over the shards, by name; a shard has the `tiles` of its span alone. Shards stay what they are
-        where a batch does not fit into memory."""
+        """Σ f(shard) over the shards, by name. The `tiles` of a shard are those of its span alone. Shards stay the same
+        if a batch does not fit into memory."""
         bounds = spans(len(self), self.batch)
         with self.network.in_step():
             return added(len(bounds), lambda s: self._halving(bounds[s], f))
@@ -124,20 +124,20 @@ class Factor:
             return self.network.room.halving(self.batch, lambda: f(part))
 
     def rows(self, f: Callable[[slice, Inputs, Tensor], Tensor]) -> Tensor:
-        """f(positions, x, y) of every example, in order; the batches do not matter."""
+        """f(positions, x, y) of every example, in order. The result does not depend on the batches."""
         bounds = spans(len(self), self.batch)
 
-        def of(part: Factor) -> Tensor:
-            found = [f(at, x, y) for at, x, y, _ in part.tiles()]
-            if not found:
+        def of_shard(part: Factor) -> Tensor:
+            parts = [f(at, x, y) for at, x, y, _ in part.tiles()]
+            if not parts:
                 return torch.zeros(0, dtype=self.network.dtype, device=self.network.device)
-            return found[0] if len(found) == 1 else torch.cat(found)
+            return parts[0] if len(parts) == 1 else torch.cat(parts)
 
         with self.network.in_step():
-            return rows(bounds, lambda s: self._halving(bounds[s], of))
+            return rows(bounds, lambda s: self._halving(bounds[s], of_shard))
 
     def map(self, f: Callable[[Inputs, Tensor], Tensor]) -> Tensor:
-        """f(x, y) of every example, in order; the batches do not matter."""
+        """f(x, y) of every example, in order. The result does not depend on the batches."""
         return self.rows(lambda _, x, y: f(x, y))
 
     def per_example(self, theta: Params) -> Tensor:
@@ -151,13 +151,13 @@ class Factor:
         return self.summed(theta, lambda at, live, x, y, w: w * self.network.log_prob(live, x, y))
 
     def summed(self, theta: Params, summand: Summand) -> tuple[Value, Params]:
-        """Σ summand(positions, θ, x, y, w) and its gradient, batch by batch. Where steps are spread, a set of fewer
-        shards than processes is cut by them instead."""
+        """Σ summand(positions, θ, x, y, w) and its gradient, batch by batch. If steps are spread over processes and a
+        set has fewer shards than there are processes, its batches are divided among the processes instead."""
         if spreading() and not self.network.sharded and len(spans(len(self), self.batch)) < world():
-            found = shared(len(self), lambda span: self._halving(span, lambda part: _summed(part, theta, summand)))
+            sums = shared(len(self), lambda span: self._halving(span, lambda part: _summed(part, theta, summand)))
         else:
-            found = self.sum(lambda part: _summed(part, theta, summand))
-        return found.pop(VALUE), found
+            sums = self.sum(lambda part: _summed(part, theta, summand))
+        return sums.pop(VALUE), sums
 
     def hessian(self, theta: Params) -> Tensor:
         """∇² of the value, dense: for small problems and exact references."""
@@ -182,10 +182,10 @@ def _summed(part: Factor, theta: Params, summand: Summand) -> Params:
             if not grad:
                 grad = list(parts)
                 continue
-            for i, one in enumerate(parts):  # not in place: two of them may be the same tensor
+            for i, one in enumerate(parts):  # not in place: two parts may be the same tensor
                 grad[i] = grad[i] + one
-    found = dict(zip(theta, grad, strict=True)) if grad else zeros_like(theta)
-    return {**found, VALUE: value}
+    gradients = dict(zip(theta, grad, strict=True)) if grad else zeros_like(theta)
+    return {**gradients, VALUE: value}
 
 
 def _hessian(part: Factor, theta: Params, summand: Summand) -> Tensor:
@@ -202,10 +202,10 @@ def _hessian(part: Factor, theta: Params, summand: Summand) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """Deletion with an optimum: 2|w| log σ(ℓ₀ − ℓ) in place of −|w|ℓ, the same slope at the start.
+    """Deletion with an optimum: 2|w| log σ(ℓ₀ − ℓ) instead of −|w|ℓ, with the same slope at the start.
 
-    ℓ₀ is the log-likelihood before the edit. −ℓ alone has no upper bound, so an example that is
-    already forgotten would go on pulling.
+    ℓ₀ is the log-likelihood before the edit. −ℓ alone has no upper bound, so an example that is already forgotten would
+    go on pulling.
     """
 
     factor: Factor

@@ -1,4 +1,4 @@
-"""NaN and infinity are never ranked: the first example that has them is named."""
+"""NaN and infinity are never ranked: the first example that has one is named in an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ LOG_P, SCORE = "the log-likelihood", "the score"
 
 
 def finite(values: Tensor, what: str, data: Factor) -> np.ndarray:
-    """The values as float64 on the CPU, one for each example; raises on the first that is NaN or infinite."""
+    """The values as float64 on the CPU, one for each example. Raises NonFinite for the first that is NaN or
+    infinite."""
     array = values.detach().double().cpu().numpy()
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):

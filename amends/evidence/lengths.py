@@ -1,4 +1,4 @@
-"""Sequences of like length together, so that little of a batch is padding."""
+"""Sequences of similar length are computed together, so that little of a batch is padding."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from torch import Tensor
 from amends.data.inputs import Inputs, each
 from amends.data.targets import NO_TARGET
 
-FEWER = 0.75  # of the places of a batch at most, or it stays as it is
+FEWER = 0.75  # a batch is only divided if at most this share of its places is left
 
 
 def by_length(x: Inputs, y: Tensor) -> list[tuple[Tensor, Inputs, Tensor]]:
-    """Rows of a batch of token sequences, their inputs and their targets, in groups, without the padding that all of a
-    group have at the end. Nothing where it is not padded, or where little would be saved.
+    """The rows of a batch of token sequences in groups, each with its inputs and targets, without the padding that all
+    of a group have at the end. An empty list if there is no padding, or if little would be saved.
 
-    A place is padding where the attention mask is 0 and no token is asked. Each group is at least half as long as its
-    longest sequence, so there are few of them.
+    A place is padding if the attention mask is 0 and it has no target token. Each sequence is more than half as long as
+    the longest of its group, so there are few groups.
     """
     mask = x.get("attention_mask") if isinstance(x, dict) else None
     if mask is None or mask.ndim != 2 or y.shape[:2] != mask.shape or any(map(_wrapped, (mask, y))):
         return []
-    there = (mask.to(y.device) != 0) | (y.sum(-1) > 0 if y.is_floating_point() else y != NO_TARGET)
+    used = (mask.to(y.device) != 0) | (y.sum(-1) > 0 if y.is_floating_point() else y != NO_TARGET)
     places = torch.arange(1, mask.shape[1] + 1, device=y.device)
-    lengths = (there * places).amax(1).clamp(min=2).cpu()
+    lengths = (used * places).amax(1).clamp(min=2).cpu()
     order = lengths.argsort(descending=True, stable=True)
     groups, start = list[tuple[Tensor, int]](), 0
     for end in range(1, len(order) + 1):
@@ -43,5 +43,5 @@ def _cut(t: Tensor, rows: Tensor, longest: int, shape: torch.Size) -> Tensor:
 
 
 def _wrapped(t: Tensor) -> bool:
-    """Whether torch.func is taking it apart, so that its values cannot be asked for."""
+    """Whether torch.func is transforming this tensor, so that its values cannot be read."""
     return torch._C._functorch.is_functorch_wrapped_tensor(t)  # type: ignore[attr-defined]

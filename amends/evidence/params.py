@@ -44,5 +44,5 @@ def count(a: Params) -> int:
 
 
 def large(a: Params) -> bool:
-    """Whether the default spares passes over the data, and fits wait in main memory."""
+    """Whether the model is large: the default then spares passes over the data, and fits are kept in main memory."""
     return count(a) >= LARGE

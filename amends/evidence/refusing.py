@@ -1,4 +1,4 @@
-"""Which example a model fails on: an error of its forward pass names the example, whatever batch it was in."""
+"""Finds the example that a model fails on. An error of the forward pass names it, whatever batch it was in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def named(part: Factor) -> Iterator[None]:
-    """Where the model cannot take one of the examples, BadInput names it. Other errors stay what they are."""
+    """If the model cannot take one of the examples, raise a BadInput that names it. Other errors pass unchanged."""
     try:
         yield
     except CheckpointError as e:
@@ -30,16 +30,17 @@ def named(part: Factor) -> Iterator[None]:
     except Exception as e:
         if isinstance(e, AmendsError) or refused(e) or part.network.sharded:
             raise
-        found = _first(part)
-        if found is None:
+        first = _first(part)
+        if first is None:
             raise
-        row, why = found
+        row, why = first
         name = f"{part.examples.name}[{int(part.examples.rows[row])}]"
         raise BadInput(f"the model cannot take an example ({why}); {name}; correct it or drop it") from e
 
 
 def _first(part: Factor) -> tuple[int, str] | None:
-    """The position of the first example that the model as it came cannot take, and its error; None if it takes all."""
+    """The position of the first example that the model cannot take with its original weights, and the error; None if
+    there is none."""
     for at, x, y, _ in part.tiles():
         if _error(part, x) is None:
             continue

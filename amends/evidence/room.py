@@ -1,5 +1,5 @@
-"""How a network is computed: how many examples at once, which becomes less as allocations are refused, with how many
-threads, and how images lie in memory."""
+"""How a network is computed: how many examples at once (fewer once memory is refused), with how many threads, and how
+images lie in memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TypeVar
 import torch
 
 R = TypeVar("R")
-REFUSING = ("out of memory", "DefaultCPUAllocator", "not enough memory")  # by a device, and by the CPU in two versions
+REFUSING = ("out of memory", "DefaultCPUAllocator", "not enough memory")  # messages of GPUs, and of torch on two CPUs
 
 
 def refused(e: BaseException) -> bool:
-    """Whether an error says that memory was refused: Python's, a GPU's, or the RuntimeError of torch's allocator on the
-    CPU."""
+    """Whether an error means that memory was refused: Python's, a GPU's, or the RuntimeError of torch's allocator on
+    the CPU."""
     if isinstance(e, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(e, RuntimeError) and any(words in str(e) for words in REFUSING)
@@ -24,8 +24,8 @@ def refused(e: BaseException) -> bool:
 
 @dataclass(eq=False)
 class Room:
-    """Shared by all that is computed with one network: the largest batch that is tried, how many threads a small model
-    gets (None: as many as there are), and whether the channels of a pixel lie side by side."""
+    """Shared by all computations with one network: the largest batch to try, the number of threads of a small model
+    (None: as many as there are), and whether the channels of a pixel lie next to each other."""
 
     most: int | None = None
     threads: int | None = None
@@ -35,8 +35,8 @@ class Room:
         return batch if self.most is None else min(batch, self.most)
 
     def halving(self, batch: int, work: Callable[[], R]) -> R:
-        """What `work` returns. Where memory is refused it is done again from its start with batches of half the size,
-        which the rest of the run keeps."""
+        """The result of `work`. If memory is refused, it starts again with batches of half the size, which the rest of
+        the run keeps."""
         while True:
             size = self.fits(batch)
             try:
@@ -44,7 +44,7 @@ class Room:
             except (RuntimeError, MemoryError) as e:
                 if size == 1 or not refused(e):
                     raise
-            self.most = size // 2  # here the error is gone, and with it what its frames held
+            self.most = size // 2  # by now the error is released, and with it the tensors of its frames
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
             warnings.warn(

@@ -1,4 +1,4 @@
-"""What targets of two sets have in common."""
+"""Compares the targets of two sets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from amends.evidence.factor import Factor
 
 
 def alike(a: Factor, b: Factor) -> bool:
-    """Whether targets are of one kind, so that the two can be learned together."""
+    """Whether two sets have the same kind of targets, so that a model can be trained on both together."""
     y, z = a.examples.y, b.examples.y
     return y.ndim == z.ndim and y.is_floating_point() == z.is_floating_point()
 
 
 def together(train: Factor, other: Factor | None) -> None:
-    """BadInput unless examples of both can be learned together: seen before anything is computed."""
+    """BadInput unless a model can be trained on both sets together. Called before anything is computed."""
     if other is None or not len(train) or not len(other) or not alike(train, other):
         return
     try:
