@@ -1,1 +1,2 @@
-"""amends beside its peers and beside the floor. Every script here also runs by its path."""
+"""Benchmarks of amends, against other tools and against the least work possible. Every script here also runs by its
+path."""

@@ -2,10 +2,10 @@
 
     python benchmarks/convex.py
 
-Identification is compared with retraining without each example, and without each of 40 random sets
-of 10: rank correlation, the share of the true change (the slope of scores over it), and the largest error
-relative to the largest true change. Solvers are as shipped. Treatment is
-compared with retraining on what is kept: how much of the way there it goes. Float64, on a CPU.
+Identification is compared with retraining without each example, and without each of 40 random sets of 10. Reported are
+the rank correlation, the share of the true change (the slope of scores over it), and the largest error relative to the
+largest true change. Solvers have their default options. Treatment is compared with retraining on what is kept: how much
+of the way there it gets. Float64, on a CPU.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from amends.algorithm.treat import treat
 from amends.curvature import GGN, Dense, Diagonal
 from amends.editors.climb import LBFGS, FixedPoint
 
-RIDGE = 0.05  # the least that makes the optimum unique; known to the methods that have a prior, not to the solvers
+RIDGE = 0.05  # just enough to make the optimum unique; passed to methods with a prior, not to the solvers
 CLASSES, FEATURES = 3, 4
 SIZES = (1, 5, 10, 20, 40)
 
 
 @dataclass(frozen=True, eq=False)
 class Convex:
-    """D, F, what the model got right elsewhere, and the model at its optimum."""
+    """The training set D, the failures F, other examples the model gets right, and the weights at the optimum."""
 
     x: Tensor
     y: Tensor
@@ -74,16 +74,16 @@ def problem(seed: int = 0) -> Convex:
     centres = torch.randn(CLASSES, FEATURES, generator=g, dtype=torch.float64)
     y = torch.randint(0, CLASSES, (600,), generator=g)
     x = centres[y] + torch.randn(600, FEATURES, generator=g, dtype=torch.float64)
-    given = y.clone()
-    given[:10] = (y[:10] + 1) % CLASSES  # ten wrong labels in D
-    w = fit(x[:100], given[:100])
+    labels = y.clone()
+    labels[:10] = (y[:10] + 1) % CLASSES  # ten wrong labels in D
+    w = fit(x[:100], labels[:100])
     right = (linear_model(w)(x).argmax(1) == y) & (torch.arange(600) >= 100)
     wrong = ~right & (torch.arange(600) >= 100)
-    return Convex(x[:100], given[:100], (x[wrong][:20], y[wrong][:20]), (x[right][:100], y[right][:100]), w)
+    return Convex(x[:100], labels[:100], (x[wrong][:20], y[wrong][:20]), (x[right][:100], y[right][:100]), w)
 
 
 def gain(world: Convex, w: Tensor) -> float:
-    """log p(F) at w, less at the trained optimum."""
+    """log p(F) at w, minus its value at the trained optimum."""
     x, y = world.failures
     rows = torch.arange(len(y))
     with torch.no_grad():
@@ -93,16 +93,16 @@ def gain(world: Convex, w: Tensor) -> float:
 
 @cache
 def left_out(seed: int = 0) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """What leaving out each example, and each of 40 sets, does to log p(F), by retraining."""
+    """The true change of log p(F) when each example, and each of 40 sets, is left out: found by retraining."""
     world = problem(seed)
-    every = np.arange(len(world.x))
+    indices = np.arange(len(world.x))
 
-    def without(some: np.ndarray) -> float:
-        kept = torch.as_tensor(np.setdiff1d(every, some))
+    def without(removed: np.ndarray) -> float:
+        kept = torch.as_tensor(np.setdiff1d(indices, removed))
         return gain(world, fit(world.x[kept], world.y[kept], world.w))
 
     sets = [np.random.default_rng([seed, i]).choice(100, 10, replace=False) for i in range(40)]
-    return np.array([without(every[i : i + 1]) for i in every]), sets, np.array([without(s) for s in sets])
+    return np.array([without(indices[i : i + 1]) for i in indices]), sets, np.array([without(s) for s in sets])
 
 
 IDENTIFY: dict[str, Any] = {
@@ -168,7 +168,7 @@ TREAT: dict[str, Any] = {
 
 
 def unlisted(rows: dict[str, Any], makers: dict[str, Any]) -> dict[str, Any]:
-    """Methods that no row is about, with their default options."""
+    """Methods without a row of their own, with default options."""
     listed = {re.split(",| of | on ", row)[0] for row in rows}
     return {name: make() for name, make in makers.items() if name not in listed}
 
@@ -193,7 +193,7 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def compared(name: str, seed: int = 0) -> dict[str, float]:
-    """Against leaving out one (rank, how much of the true change is in the scores, largest error) and ten."""
+    """Scores compared with leaving out one example (rank, share of the true change, largest error) and ten."""
     one_each = scores(name, seed)
     one, sets, ten = left_out(seed)
     summed = np.array([one_each[s].sum() for s in sets])
@@ -207,7 +207,7 @@ def compared(name: str, seed: int = 0) -> dict[str, float]:
 
 
 def left_to_go(name: str, size: int, seed: int = 0) -> float:
-    """‖outputs − those of the retrained optimum‖ over the same for the model as it was."""
+    """Distance of the outputs to those of the retrained optimum, divided by the same distance before the treatment."""
     world = problem(seed)
     causes = np.arange(size)
     best = fit(world.x[size:], world.y[size:], world.w)

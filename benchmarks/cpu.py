@@ -1,10 +1,10 @@
-"""What it saves on a CPU to compute a batch in parts, and images with the channels of a pixel side by side.
+"""What computing a batch in parts saves on a CPU, and storing the channels of each pixel side by side.
 
     OMP_NUM_THREADS=1 python benchmarks/cpu.py
 
-CPU seconds of a pass over 1,024 random images, forward alone and with the gradient, as shares of those of a plain loop
-of torch with batches of 64. Every figure is the least of several processes of its own, made in turn, since what a
-process keeps of its memory depends on what it did before. Needs torch and numpy alone, and no data.
+CPU seconds of a pass over 1,024 random images, forward alone and with the gradient, as shares of a plain torch loop
+with batches of 64. Each figure is the lowest of several processes, run in turn: how fast a process is depends on the
+memory it has used before. Needs torch and numpy alone, and no data.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ WAYS = ("plain loop", "amends, whole batches", "amends, in parts", "amends")
 
 
 def seconds(name: str, way: str) -> tuple[float, float]:
-    """CPU seconds of a pass, forward and with the gradient: the second of two."""
+    """CPU seconds of a pass, forward and with the gradient. Two passes are run and the second is measured."""
     shape, make = NETWORKS[name]
     torch.manual_seed(0)
     net, x, y = make().eval(), torch.randn(IMAGES, *shape), torch.randint(10, (IMAGES,))
@@ -90,9 +90,9 @@ def _second(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--one", nargs=2, metavar=("NETWORK", "WAY"), help="for the processes of its own")
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", nargs=2, metavar=("NETWORK", "WAY"), help="for the processes of its own")
+    args = parser.parse_args()
     if args.one:
         print(json.dumps(seconds(*args.one)))
         return
@@ -103,8 +103,8 @@ def main() -> None:
         for _ in range(REPEATS):
             for way in WAYS:
                 command = [sys.executable, __file__, "--one", name, way]
-                made = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-                least[way] = (min(least[way][0], made[0]), min(least[way][1], made[1]))
+                pair = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+                least[way] = (min(least[way][0], pair[0]), min(least[way][1], pair[1]))
         plain = least.pop("plain loop")
         cells = [f"{forward / plain[0]:.2f}, {both / plain[1]:.2f}" for forward, both in least.values()]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)

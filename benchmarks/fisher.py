@@ -1,9 +1,9 @@
-"""What the exact diagonal Fisher costs, over a plain forward and backward pass of the same batch.
+"""The cost of the exact diagonal Fisher, relative to a plain forward and backward pass of the same batch.
 
     python benchmarks/fisher.py
 
-The paper's CNN, empirical Fisher. Both are timed in turns in one run, so that a noisy machine is
-noisy for both; the median of the ratios is the result. Memory is what each adds at its peak.
+The paper's CNN, empirical Fisher. Both are timed in turn in one run, so that a noisy machine is noisy for both. The
+result is the median of the ratios. Memory is what each adds at its peak.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from amends.likelihoods import Categorical
 
 
 def added(work: Callable[[], object]) -> int:
-    """Bytes of resident memory a call adds at its highest, seen every half millisecond."""
+    """The resident memory in bytes that a call adds at its peak, sampled every half millisecond."""
     gc.collect()
     start, highest, done = resident(), 0, threading.Event()
 
@@ -54,7 +54,7 @@ def resident() -> int:
 
 
 def added_in_a_fresh_process(what: str, args: argparse.Namespace) -> int:
-    """Where no memory freed by the other one can be used again."""
+    """The same in a new process, where memory freed by the other call cannot be reused."""
     command = [
         sys.executable,
         __file__,
@@ -75,12 +75,12 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--batch", type=int, default=256)
-    ask.add_argument("--rounds", type=int, default=25)
-    ask.add_argument("--threads", type=int, default=2)
-    ask.add_argument("--memory-of", choices=["plain", "fisher"], help=argparse.SUPPRESS)
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--memory-of", choices=["plain", "fisher"], help=argparse.SUPPRESS)
+    args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     network = Network.of(paper_cnn(), Categorical())

@@ -1,10 +1,10 @@
-"""What identification costs, over the passes it cannot do without.
+"""The cost of identification, relative to the passes it cannot do without.
 
     python benchmarks/identify.py
 
-The floor is one forward and backward pass and one forward pass over D, plus a forward and backward
-pass for each evaluation the edit made, all in plain torch with the same batches. The evaluations
-are counted in the run that is timed; identification and its floor are timed in turns.
+The floor is one forward and backward pass and one forward pass over D, plus a forward and backward pass for each
+evaluation of the edit, all in plain torch with the same batches. Evaluations are counted in the run that is timed.
+Identification and its floor are timed in turn.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def plain(net: nn.Module, x: Tensor, y: Tensor, batch: int, backward: bool) -> N
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--train", type=int, default=1500)
-    ask.add_argument("--failures", type=int, default=128)
-    ask.add_argument("--rounds", type=int, default=3)
-    ask.add_argument("--batch", type=int, default=256)
-    ask.add_argument("--threads", type=int, default=2)
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--train", type=int, default=1500)
+    parser.add_argument("--failures", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     net = paper_cnn()

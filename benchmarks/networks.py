@@ -35,7 +35,7 @@ def strided_cnn() -> nn.Module:
 
 
 def residual_cnn(width: int = 16) -> nn.Module:
-    """Three stages with batch norm, each with a way around its last two layers."""
+    """Three stages with batch norm, each with a shortcut around its last two layers."""
     wide = (1, width, 2 * width, 4 * width)
     stages = (
         nn.Sequential(nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(), Around(b))
@@ -45,7 +45,7 @@ def residual_cnn(width: int = 16) -> nn.Module:
 
 
 class Around(nn.Module):
-    """Two layers with batch norm, and a way around them."""
+    """Two layers with batch norm, and a shortcut around them."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -59,29 +59,29 @@ class Around(nn.Module):
 
 
 class MeanOfWords(nn.Module):
-    """The mean of word embeddings, then a linear layer; word 0 is no word."""
+    """The mean of word embeddings, then a linear layer. Word 0 is padding."""
 
     def __init__(self, words: int, classes: int, width: int = 64) -> None:
         super().__init__()
         self.embed, self.out = nn.Embedding(words, width, padding_idx=0), nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        here = (x != 0).unsqueeze(-1).to(self.embed.weight.dtype)
-        return self.out((self.embed(x) * here).sum(1) / here.sum(1).clamp(min=1))
+        is_word = (x != 0).unsqueeze(-1).to(self.embed.weight.dtype)
+        return self.out((self.embed(x) * is_word).sum(1) / is_word.sum(1).clamp(min=1))
 
 
 class Block(nn.Module):
-    """Of a causal transformer: every token sees itself and those before it."""
+    """A block of a causal transformer: every token sees itself and those before it."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.asked, self.said = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.wide, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.asked(self.before(x)).chunk(3, -1))
-        seen = nnf.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
-        x = x + self.said(seen)
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(self.before(x)).chunk(3, -1))
+        attended = nnf.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + self.project(attended)
         return x + self.back(nnf.gelu(self.wide(self.after(x))))

@@ -27,8 +27,9 @@ from amends.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class OneSeed:
-    """Those of its `rows` that are there already are not made again, those that `skip` names are left out, and each is
-    stored when it is made. Seconds are kept where nothing else runs beside it."""
+    """One seed of a setting. Rows that exist already are not computed again, those for which `skip` is true are left
+    out, and each is stored once it is computed. Seconds are kept only if nothing else runs at the same time
+    (`alone`)."""
 
     world: World
     rows: Rows
@@ -38,28 +39,28 @@ class OneSeed:
     scores: dict[str, np.ndarray] = field(default_factory=dict)
 
     def make(self) -> None:
-        """The rows of all three tables."""
+        """Compute the rows of all three tables."""
         world = self.world
         self.rows["base"] = {"accuracy": world.accuracy, "wrong": int(world.wrong.sum()), "fitted": fitted(world),
                              "failures": len(world.sets["query"][1]) + len(world.sets["holdout"][1])}  # fmt: skip
-        begun = None
+        first = None
         if world.large and any(self.wanted(f"repair: {name}") for name in REPAIRS):
-            begun = timed(self.first_half)  # what a repair begins with, and is not searched for again
+            first = timed(self.first_half)  # the first half of every repair, computed once
         treatments = {
-            name: by for name, (by, _) in TREATING.items()
-            if self.wanted(f"treat: {name}") and (by != "wrong" or world.wrong.any())
+            name: ranked_by for name, (ranked_by, _) in TREATING.items()
+            if self.wanted(f"treat: {name}") and (ranked_by != "wrong" or world.wrong.any())
         }  # fmt: skip
-        needed = {RANKED_BY[by] for by in treatments.values() if by in RANKED_BY}
+        needed = {RANKED_BY[ranked_by] for ranked_by in treatments.values() if ranked_by in RANKED_BY}
         for name in IDENTIFYING:
-            if name in needed:  # what a repair begins with has seen failures that judge treatments here
+            if name in needed:  # the first half of a repair has seen failures that judge treatments here
                 self.identify(name)
             elif self.wanted(f"identify: {name}"):
-                self.identify(name, begun if name == "default" else None)
-        for name, by in treatments.items():
-            if self.wanted(f"treat: {name}") and RANKED_BY.get(by, "random") in {*self.scores, "random"}:
+                self.identify(name, first if name == "default" else None)
+        for name, ranked_by in treatments.items():
+            if self.wanted(f"treat: {name}") and RANKED_BY.get(ranked_by, "random") in {*self.scores, "random"}:
                 self.treat(name)
         for name in [name for name in REPAIRS if self.wanted(f"repair: {name}")]:
-            self.repair(name, begun)
+            self.repair(name, first)
 
     def wanted(self, row: str) -> bool:
         return row not in self.rows and not self.skip(row)
@@ -72,8 +73,8 @@ class OneSeed:
         return {"seconds": taken} if self.alone else {}
 
     def identify(self, name: str, begun: tuple[Influence, float] | None = None) -> None:
-        """A row of the first table, and scores for the second; `begun` are an influence and its seconds where they are
-        known."""
+        """A row of the first table, and scores for the second. `begun` holds an influence and its seconds if they are
+        known already."""
         world, method = self.world, IDENTIFYING[name](self.world)
         try:
             influence, taken = begun or timed(
@@ -100,13 +101,13 @@ class OneSeed:
 
     def treat(self, name: str) -> None:
         """A row of the second table."""
-        world, (by, make) = self.world, TREATING[name]
-        causes, method = CAUSES[by](world, self.scores, round(world.share * len(world.wrong))), make(world)
-        taught = joined(world, "query", "guard") if name.endswith("right ones too") else world.sets["query"]
+        world, (ranked_by, make) = self.world, TREATING[name]
+        causes, method = CAUSES[ranked_by](world, self.scores, round(world.share * len(world.wrong))), make(world)
+        shown = joined(world, "query", "guard") if name.endswith("right ones too") else world.sets["query"]
         with half(world):
             model, taken = timed(
                 lambda: treat(
-                    world.net, world.train, causes, failures=taught, remaining=world.sets["guard"], method=method,
+                    world.net, world.train, causes, failures=shown, remaining=world.sets["guard"], method=method,
                     batch_size=self.batch_size,
                 )
             )  # fmt: skip
@@ -114,34 +115,37 @@ class OneSeed:
         self.store(self.rows)
 
     def repair(self, name: str, begun: tuple[Influence, float] | None) -> None:
-        """A row of the third table, from what it begins with where that is known, with its seconds."""
-        known, before = ({}, 0.0) if begun is None else ({"identify_with": begun[0].identified}, begun[1])
-        options = {**self.to_repair(), "batch_size": self.batch_size, **known, **REPAIRS[name]}
+        """A row of the third table. If the first half of the repair is known, it is used, and its seconds are added."""
+        known_influence, seconds_before = (
+            ({}, 0.0) if begun is None else ({"identify_with": begun[0].identified}, begun[1])
+        )
+        options = {**self.to_repair(), "batch_size": self.batch_size, **known_influence, **REPAIRS[name]}
         with half(self.world):
             result, taken = timed(lambda: amends.repair(self.world.net, self.world.train, **options))
         m = result.metrics
         self.rows[f"repair: {name}"] = {k: m[k]["after"] for k in ("query", "holdout", "remaining", "overall")} | {
             "removed": m["removed"], "repaired": float(m["verdict"] != "not repaired"),
             "of them wrong": float(self.world.wrong[result.removed].mean()) if m["removed"] else 0.0,
-            "verdict": f"{m['verdict']}: {m['reason']}", "learned": m["learned"], **self.seconds(before + taken),
+            "verdict": f"{m['verdict']}: {m['reason']}", "learned": m["learned"],
+            **self.seconds(seconds_before + taken),
         }  # fmt: skip
         self.store(self.rows)
 
     def to_repair(self) -> dict[str, Any]:
-        """What a user would give, split into halves of the sizes the other rows have."""
+        """The options of a repair as a user would give them; the halves have the same sizes as in the other rows."""
         failures, right_ones = joined(self.world, "query", "holdout"), joined(self.world, "guard", "remaining")
         share = len(self.world.sets["holdout"][1]) / len(failures[1])
         return {"failures": failures, "remaining": right_ones, "holdout": share}
 
     def first_half(self) -> Influence:
-        """The influence a repair begins with: what judges stays unread."""
-        asked = self.to_repair()
-        given = prepare(
-            self.world.net, None, None, self.batch_size, train=self.world.train, failures=asked["failures"],
-            remaining=asked["remaining"],
+        """The influence a repair begins with. The failures that judge stay unread."""
+        options = self.to_repair()
+        sets = prepare(
+            self.world.net, None, None, self.batch_size, train=self.world.train, failures=options["failures"],
+            remaining=options["remaining"],
         )  # fmt: skip
         with torch.no_grad():
-            return Problem.of(given, Options(holdout=asked["holdout"])).search((), Progress()).influence
+            return Problem.of(sets, Options(holdout=options["holdout"])).search((), Progress()).influence
 
 
 def joined(world: World, *names: str) -> tuple[torch.Tensor, ...]:
@@ -149,7 +153,7 @@ def joined(world: World, *names: str) -> tuple[torch.Tensor, ...]:
 
 
 def half(world: World) -> Any:
-    """bfloat16 where autocast allows, while weights are tuned; identifying does not take part in it."""
+    """A context: bfloat16 where autocast allows it, while weights are tuned. Identifying always runs without it."""
     on = world.large and world.train[0].is_cuda
     return torch.autocast("cuda", torch.bfloat16, cache_enabled=False) if on else nullcontext()
 
@@ -159,7 +163,7 @@ def finite_edit(method: Any) -> bool:
 
 
 def fitted(world: World) -> float:
-    """The share of the wrong labels the model gives back."""
+    """The share of wrong labels that the model predicts."""
     if not world.wrong.any():
         return 0.0
     x, y = world.train

@@ -2,11 +2,11 @@
 
     python benchmarks/patch.py --data DIR
 
-DIR as in quality.py. Each row is the repair of one world by `amends.repair`: the size of its patch over that of the
-weights, exact and small (the whole file, and of it what the weights need: the rest are names, hashes and figures), the
-verdict, and accuracies on what judged with the repaired weights and with the small patch; then the mean of the seeds.
-Every patch is put on, taken off again, and held to the bit. What is going on, and what each layer takes, is told on
-stderr. Runs on torch, numpy and safetensors alone, on a GPU if there is one.
+DIR as in quality.py. Each row is the repair of one world by `amends.repair`. It has the size of the patch relative to
+the weights, exact and small (the whole file, and the part for the weights; the rest are names, hashes and figures), the
+verdict, and accuracies on the held-out sets with the repaired weights and with the small patch. Means over the seeds
+follow. Every patch is applied and reverted, and the weights must come back to the bit. Progress, and what each layer
+takes, goes to stderr. Needs torch, numpy and safetensors alone; uses a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from amends.trace import Recorder
 
 
 class Unrecorded(Recorder):
-    """Keeps no copy of the weights for every step: gigabytes, which no patch looks at."""
+    """A Recorder that keeps no copy of the weights at every step: gigabytes that no patch reads."""
 
     def __call__(self, positions: object, rate: float) -> None:
         pass
 
 
 class Transformer(nn.Module):
-    """Two layers of attention over the words of a sentence, and the mean of what they say; word 0 is no word."""
+    """Two layers of attention over the words of a sentence, and the mean of their outputs. Word 0 is padding."""
 
     def __init__(self, words: int, classes: int, width: int = 64) -> None:
         super().__init__()
@@ -52,15 +52,15 @@ class Transformer(nn.Module):
         self.layers, self.out = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        here = x != 0
-        here[:, 0] = True
-        said = self.layers(self.embed(x), src_key_padding_mask=~here)
-        weight = here.unsqueeze(-1).to(said.dtype)
-        return self.out((said * weight).sum(1) / weight.sum(1))
+        is_word = x != 0
+        is_word[:, 0] = True
+        encoded = self.layers(self.embed(x), src_key_padding_mask=~is_word)
+        weight = is_word.unsqueeze(-1).to(encoded.dtype)
+        return self.out((encoded * weight).sum(1) / weight.sum(1))
 
 
 def reviews(data: Data, seed: int, device: str) -> World:
-    """As the setting Reviews, of which 3,000 to train a small transformer."""
+    """The setting Reviews, with a small transformer trained on 3,000 examples."""
     stored = data.reviews()
     order = np.random.default_rng(seed).permutation(len(stored["text"]))
     texts, labels = [stored["text"][i] for i in order], np.array(stored["label"])[order]
@@ -82,8 +82,8 @@ MEANS = ("setting", "seeds", "repaired", "small", "verdict as it was", *(f"{name
 
 @dataclass(frozen=True)
 class Made:
-    """Of one repair: its patches in bytes, what of the small one leads there and back, its verdict and that with the
-    small patch, and accuracies with the repaired weights and with the patch."""
+    """The patches of one repair, in bytes (`moves`: the part of the small one that holds the weights), its verdict and
+    the one with the small patch, and accuracies with the repaired weights and with the patch."""
 
     exact: int
     small: int
@@ -111,7 +111,8 @@ class Row:
 
 
 def mean(rows: list[Row]) -> list[str]:
-    """Of the seeds of one setting; what the patch gains over the repaired weights, with its standard deviation."""
+    """The means of the seeds of one setting; for accuracies, what the patch gains over the repaired weights. With
+    standard deviations."""
     made = [row.made for row in rows if row.made is not None]
     first = [rows[0].setting, ", ".join(str(row.seed) for row in rows), str(len(made))]
     if not made:
@@ -130,53 +131,53 @@ def _spread(values: list[float], form: str, unit: str = "") -> str:
 def repaired(
     setting: str, seed: int, data: Data, device: str, budget: str | float
 ) -> tuple[World, amends.Repair, float]:
-    """A world, its repair, and when it was begun."""
+    """A world, its repair, and the time it was begun."""
     training.Recorder = Unrecorded
     torch.manual_seed(seed)
     begun = time.perf_counter()
-    here = WORLDS[setting](data, seed, device)
-    failures, right = here.held_out
+    case = WORLDS[setting](data, seed, device)
+    failures, right = case.held_out
     tell(f"{setting}, seed {seed}: trained", begun)
-    result = amends.repair(here.net, here.train, failures, right, seed=seed, budget=budget, progress=True)
+    result = amends.repair(case.net, case.train, failures, right, seed=seed, budget=budget, progress=True)
     tell(f"{result.verdict}", begun)
-    return here, result, begun
+    return case, result, begun
 
 
 def row(setting: str, seed: int, data: Data, device: str, budget: str | float) -> Row:
-    here, result, begun = repaired(setting, seed, data, device, budget)
-    weights = sum(v.numel() * v.element_size() for v in here.net.state_dict().values())
+    case, result, begun = repaired(setting, seed, data, device, budget)
+    weights = sum(v.numel() * v.element_size() for v in case.net.state_dict().values())
     if result.verdict == "not repaired":
         return Row(setting, seed, weights, None)
     start = time.perf_counter()
     small = result.patch(progress=True)
-    taken = time.perf_counter() - start
+    seconds = time.perf_counter() - start
     judged = small.bases[0].judged
     both = {name: (result.metrics[name]["after"], judged[name]["after"]) for name in SETS}
     verdicts = (result.verdict, judged["verdict"])
-    tell(f"{small}, {small.size / weights:.1%}, in {taken:.0f} s, {', '.join(verdicts)}: {both}", begun)
+    tell(f"{small}, {small.size / weights:.1%}, in {seconds:.0f} s, {', '.join(verdicts)}: {both}", begun)
     exact = result.patch(exact=True)
     for patch in (exact, small):
-        held_to_the_bit(here.net, patch)
+        held_to_the_bit(case.net, patch)
     tell("both put on and taken off", begun)
     layers = described(small)["layers"]
     for layer in layers:
         tell(f"  {layer['name']} {layer['shape']}: {layer['kind']} {layer['rank'] or ''}, {layer['bytes']:,} bytes")
     moves = sum(layer["bytes"] for layer in layers)
-    return Row(setting, seed, weights, Made(exact.size, small.size, moves, verdicts, both, taken))
+    return Row(setting, seed, weights, Made(exact.size, small.size, moves, verdicts, both, seconds))
 
 
 def counted(margin: np.ndarray, shift: np.ndarray) -> tuple[float, float]:
-    """The answers that changed, each margin with its own shift alone."""
+    """The share of answers that change, if each margin is shifted by its own shift alone, and its standard error."""
     share = float((margin + shift < 0).mean()) if len(margin) else 0.0
     return share, (share / max(1, len(margin))) ** 0.5
 
 
 def leave_out(step: str | None) -> None:
-    """One step of making a patch small: what it saves."""
+    """Switch off one step of making a patch small, to see what it saves."""
     if step == "pairs":
         guards.crossings = counted
     if step == "fitting":
-        small_form.refitted = lambda start, moves, teacher, told: dict(moves)
+        small_form.refitted = lambda start, moves, teacher, progress: dict(moves)
 
 
 def tell(what: str, begun: float | None = None) -> None:
@@ -189,15 +190,15 @@ def held_to_the_bit(net: nn.Module, patch: Patch) -> None:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--data", required=True, help="folder with the data sets")
-    ask.add_argument("--settings", nargs="+", choices=list(WORLDS), default=USUAL, metavar="SETTING")
-    ask.add_argument("--seeds", type=int, default=1)
-    ask.add_argument("--first", type=int, default=0, help="the first of the seeds")
-    ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    ask.add_argument("--budget", default="default", help="of the repairs, a word or seconds")
-    ask.add_argument("--without", choices=("fitting", "pairs"), help="a step of making patches small to leave out")
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="folder with the data sets")
+    parser.add_argument("--settings", nargs="+", choices=list(WORLDS), default=USUAL, metavar="SETTING")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the first of the seeds")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--budget", default="default", help="of the repairs, a word or seconds")
+    parser.add_argument("--without", choices=("fitting", "pairs"), help="a step of making patches small to leave out")
+    args = parser.parse_args()
     leave_out(args.without)
     budget = float(args.budget) if args.budget.replace(".", "", 1).isdigit() else args.budget
     warnings.filterwarnings("ignore")

@@ -1,15 +1,15 @@
-"""Other tools that rank training examples, as installed from PyPI, beside amends: on the same models, in one run.
+"""Other tools that rank training examples, as installed from PyPI, compared with amends on the same models in one run.
 
     make bench
 
-makes an environment with them in .venv-bench, and one for pyDVL, which needs an older numpy, in .venv-pydvl, and runs
+creates an environment with them in .venv-bench, and one for pyDVL, which needs an older numpy, in .venv-pydvl, and runs
 
     python benchmarks/peers.py --data .cache/data --settings "C, MLP" "C, CNN" --seeds 0 1 2
 
-Each tool ranks all of D by how much it stands against the failures that a search is given, in a process of its own with
-one thread: processor seconds and private memory beyond the model and the data, imports not counted, and the average
-precision of the wrong labels. A tool takes its own defaults where it has them; one that cannot be run is named with the
-reason.
+Each tool ranks all of D by how much each example conflicts with the failures a search is given. It runs in a process of
+its own with one thread. Measured are processor seconds and private memory beyond the model and the data, imports not
+counted, and the average precision of the wrong labels. A tool uses its own defaults where it has them. One that cannot
+be run is listed with the reason.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BATCH = 256
 
 
 class Given(NamedTuple):
-    """A model, D, which of it is wrong, the failures searched with, and right examples."""
+    """A model, its training set, which of its labels are wrong, the failures searched with, and right examples."""
 
     net: nn.Module
     train: tuple[Tensor, Tensor]
@@ -63,14 +63,14 @@ def of_amends(name: str, solver: str | None = None) -> Callable[[Given, Path], T
         import amends
 
         method = amends.methods.named(name, solver)
-        found = amends.identify(given.net, given.train, given.query, given.guard, method=method, batch_size=BATCH)
-        return torch.as_tensor(found.scores)
+        influence = amends.identify(given.net, given.train, given.query, given.guard, method=method, batch_size=BATCH)
+        return torch.as_tensor(influence.scores)
 
     return rank
 
 
 def captum_tracin(given: Given, folder: Path) -> Tensor:
-    """One checkpoint, the last layer: what its tutorial calls the fast one."""
+    """One checkpoint, the last layer: its tutorial calls this the fast variant."""
     influence: Any = importlib.import_module("captum.influence")
     torch.save(given.net.state_dict(), folder / "net.pt")
     tool = influence.TracInCPFast(
@@ -125,7 +125,7 @@ def kronfluence_ekfac(given: Given, folder: Path) -> Tensor:
 
 
 def trak(given: Given, folder: Path) -> Tensor:
-    """One model; 2,048 projected dimensions, its default, or fewer than there are examples, since it inverts their
+    """One model, and 2,048 projected dimensions, its default. With few examples there are fewer, since it inverts their
     second moment."""
     size = len(given.train[1])
     tool = importlib.import_module("trak").TRAKer(
@@ -188,11 +188,11 @@ TOOLS: dict[str, tuple[str, Callable[[Given, Path], Tensor]]] = {
     "pyDVL, Arnoldi": ("pydvl", pydvl_with("ArnoldiInfluence", True, regularization=1e-2)),
 }
 ASKED = ("captum", "kronfluence", "traker", "dattri", "pydvl")
-OLDER = HERE.parent / ".venv-pydvl/bin/python"  # the environment of what needs an older numpy
+OLDER = HERE.parent / ".venv-pydvl/bin/python"  # the environment for tools that need an older numpy
 
 
 def one(file: Path, name: str) -> dict[str, Any]:
-    """A tool on a model, measured; in a process of its own."""
+    """Run one tool on one model and measure it. Called in a process of its own."""
     from amends.evaluation.rankings import average_precision
     from benchmarks.scaling import Private
 
@@ -200,7 +200,7 @@ def one(file: Path, name: str) -> dict[str, Any]:
     given: Given = Given(*torch.load(file, weights_only=False))
     package, rank = TOOLS[name]
     importlib.import_module({"traker": "trak"}.get(package, package))
-    with tempfile.TemporaryDirectory() as folder, suppress(Exception):  # what it loads when it is first used
+    with tempfile.TemporaryDirectory() as folder, suppress(Exception):  # a warm-up: what is loaded on first use
         rank(given.few(), Path(folder))
     with tempfile.TemporaryDirectory() as folder, Private() as memory:
         torch.manual_seed(0)
@@ -226,20 +226,20 @@ def python_for(package: str) -> Path:
 
 
 def versions() -> None:
-    ask = "import sys; from importlib.metadata import version; print(version(sys.argv[1]))"
+    code = "import sys; from importlib.metadata import version; print(version(sys.argv[1]))"
     for package in ASKED:
-        said = subprocess.run([python_for(package), "-c", ask, package], capture_output=True, text=True)
-        print(f"{package} {said.stdout.strip() or 'is not installed'}")
+        process = subprocess.run([python_for(package), "-c", code, package], capture_output=True, text=True)
+        print(f"{package} {process.stdout.strip() or 'is not installed'}")
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--data", type=Path, default=Path(".cache/data"))
-    ask.add_argument("--settings", nargs="+", default=["C, MLP", "C, CNN"])
-    ask.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    ask.add_argument("--only", nargs="+", default=list(TOOLS))
-    ask.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(".cache/data"))
+    parser.add_argument("--settings", nargs="+", default=["C, MLP", "C, CNN"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", nargs="+", default=list(TOOLS))
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
     if args.one:
         print(json.dumps(one(Path(args.one[0]), args.one[1])))
         return
@@ -264,12 +264,12 @@ def main() -> None:
 
 def show(setting: str, rows: dict[str, list[dict[str, Any]]]) -> None:
     print(f"\n{setting}\n| tool | average precision | processor seconds | private memory, MB |\n|---|---|---|---|")
-    for name, found in rows.items():
-        if any("failed" in row for row in found):
-            print(f"| {name} | not run: {next(row['failed'] for row in found if 'failed' in row)} | | |")
+    for name, results in rows.items():
+        if any("failed" in row for row in results):
+            print(f"| {name} | not run: {next(row['failed'] for row in results if 'failed' in row)} | | |")
             continue
-        values = [[row[key] for row in found] for key in ("AP", "processor seconds", "private")]
-        spread = statistics.stdev(values[0]) if len(found) > 1 else 0.0
+        values = [[row[key] for row in results] for key in ("AP", "processor seconds", "private")]
+        spread = statistics.stdev(values[0]) if len(results) > 1 else 0.0
         means = [statistics.mean(v) for v in values]
         print(f"| {name} | {means[0]:.3f} ± {spread:.3f} | {means[1]:.2f} | {means[2] / 1e6:.0f} |")
 

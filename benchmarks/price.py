@@ -1,11 +1,11 @@
-"""What identifying and repairing cost, beside training the model once.
+"""The cost of identifying and repairing, relative to training the model once.
 
     OMP_NUM_THREADS=1 python benchmarks/price.py --data DIR --settings "C, MLP" D Fashion --budgets quick default
 
-DIR as in quality.py. All three are made in one process, one after the other, and measured in CPU seconds (on a GPU, in
-seconds of the clock); with `--repeats` so many times in turn, and the least of each counts, since other work on the
-machine only ever adds to it. A pass is one forward and backward pass over D in batches of 64, without an optimiser.
-Ratios can be compared between machines; seconds cannot. Runs on torch and numpy alone.
+DIR as in quality.py. All three run in one process, one after the other, and are measured in CPU seconds (on a GPU, in
+wall-clock seconds). With `--repeats` they run several times in turn and the lowest time of each counts, since other
+work on the machine can only add to it. A pass is one forward and backward pass over D in batches of 64, without an
+optimiser. Ratios can be compared between machines; seconds cannot. Runs on torch and numpy alone.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ def timed(work: Callable[[], Any], device: str) -> tuple[Any, float]:
     if device != "cpu":
         torch.cuda.synchronize()
     start = clock()
-    made = work()
+    result = work()
     if device != "cpu":
         torch.cuda.synchronize()
-    return made, clock() - start
+    return result, clock() - start
 
 
 def trained(folder: str, setting: str, seed: int, device: str) -> tuple[worlds.World, float]:
-    """A world with one model, and what training it took."""
-    taken: list[float] = []
+    """A world with one model, and the seconds its training took."""
+    seconds: list[float] = []
     fit, build = worlds.Recipe.fitted, settings.world
 
-    def noting(recipe: worlds.Recipe, *given: Any) -> Any:
+    def timed_fit(recipe: worlds.Recipe, *given: Any) -> Any:
         made, cost = timed(lambda: fit(recipe, *given), device)
-        taken.append(cost)
+        seconds.append(cost)
         return made
 
     def one_model(data: Any, recipe: worlds.Recipe, *rest: Any, **options: Any) -> worlds.World:
         return build(data, dataclasses.replace(recipe, models=1), *rest, **options)
 
-    with patch.object(worlds.Recipe, "fitted", noting), patch.object(settings, "world", one_model):
-        return SETTINGS[setting](Data(folder), seed, device), taken[0]
+    with patch.object(worlds.Recipe, "fitted", timed_fit), patch.object(settings, "world", one_model):
+        return SETTINGS[setting](Data(folder), seed, device), seconds[0]
 
 
 def one_pass(world: worlds.World) -> None:
@@ -67,7 +67,7 @@ def one_pass(world: worlds.World) -> None:
 
 @dataclasses.dataclass
 class Price:
-    """The least seconds that each took so far, and what came out."""
+    """The lowest seconds of each part so far, and the last results."""
 
     unit: float = float("inf")
     training: float = float("inf")
@@ -80,15 +80,15 @@ class Price:
         failures, right = world.held_out
         unit = min(timed(lambda: one_pass(world), device)[1] for _ in range(3))
         sets, method = (world.sets["query"], world.sets["guard"]), amends.methods.default(budget)
-        found, identify = timed(
+        influence, identify = timed(
             lambda: amends.identify(world.net, world.known, *sets, method=method, batch_size=BATCH), device
         )
-        made, repair = timed(
+        result, repair = timed(
             lambda: amends.repair(world.net, world.known, failures, right, budget=budget, batch_size=BATCH), device
         )
         if world.wrong.any():
-            self.precision = average_precision(found.scores, world.wrong)
-        self.overall = made.metrics["overall"]["before"], made.metrics["overall"]["after"]
+            self.precision = average_precision(influence.scores, world.wrong)
+        self.overall = result.metrics["overall"]["before"], result.metrics["overall"]["after"]
         self.unit, self.training = min(self.unit, unit), min(self.training, training)
         self.identify, self.repair = min(self.identify, identify), min(self.repair, repair)
 
@@ -101,14 +101,14 @@ class Price:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--data", required=True, help="folder with the data sets")
-    ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
-    ask.add_argument("--budgets", nargs="+", default=["default"])
-    ask.add_argument("--seed", type=int, default=0)
-    ask.add_argument("--device", default="cpu")
-    ask.add_argument("--repeats", type=int, default=1, help="how many times, in turn; the least counts")
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="folder with the data sets")
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
+    parser.add_argument("--budgets", nargs="+", default=["default"])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--repeats", type=int, default=1, help="how many times, in turn; the least counts")
+    args = parser.parse_args()
     warnings.filterwarnings("ignore")
     _ = amends.identify, amends.repair, amends.methods.default  # imported here, so that importing is not measured
     print("| setting | budget | training, passes | identify, passes | repair, passes | identify / training "

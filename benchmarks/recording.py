@@ -1,10 +1,10 @@
-"""What recording a training run costs: seconds a step, and bytes a step on disk.
+"""The cost of recording a training run: seconds per step, and bytes per step on disk.
 
     python benchmarks/recording.py
 
-Trains one network by SGD with and without `amends.trace.Recorder` writing to a folder, in turns; both sides are
-processor time, so that a busy machine counts for little. The callbacks for Hugging Face's Trainer and for Lightning add
-to a step what the Recorder does and nothing else that grows. Needs torch, numpy and safetensors.
+Trains one network by SGD with and without `amends.trace.Recorder` writing to a folder, in turn. Both are measured in
+processor time, so that other work on the machine matters little. The callbacks for Hugging Face's Trainer and for
+Lightning cost what the Recorder costs, plus a small constant. Needs torch, numpy and safetensors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from amends.trace import Recorder
 
 
 def trained(width: int, steps: int, batch: int, folder: Path | None) -> float:
-    """Processor seconds a step."""
+    """Processor seconds per step."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(256, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -41,12 +41,12 @@ def trained(width: int, steps: int, batch: int, folder: Path | None) -> float:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--widths", type=int, nargs="*", default=[64, 512, 1024])
-    ask.add_argument("--steps", type=int, default=60)
-    ask.add_argument("--batch", type=int, default=128)
-    ask.add_argument("--rounds", type=int, default=5)
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--widths", type=int, nargs="*", default=[64, 512, 1024])
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
     for width in args.widths:
         plain, kept, size = [], [], 0
         for _ in range(args.rounds):

@@ -1,11 +1,12 @@
-"""What `amends.repair` hands back, beside training on with nothing removed and without the wrong labels.
+"""The result of `amends.repair`, compared with further training with nothing removed, and without the wrong labels.
 
     python benchmarks/repairs.py --data DIR --settings "Fashion, weak" Clean --seeds 5 --jobs 2 --out rows.csv
 
-DIR as in quality.py. Accuracies are overall, failures and right examples as they occurred: before, after the repair,
-trained on with nothing removed (the control of the repair), and trained on without the wrong labels. Those of a repair
-are on the half of both that it did not search with. AP is that of the search, beside that of the loss. Rows that are in
-the file already are not made again. Runs on torch and numpy alone, one thread each; `--device cuda` for large models.
+DIR as in quality.py. Accuracies are overall: failures and right examples in the proportion they occurred. They are
+given before, after the repair, after further training with nothing removed (the control of the repair), and after
+further training without the wrong labels. Those of a repair are measured on the half it did not search with. AP is that
+of the search; the AP of the loss is given too. Rows that are in the file already are not computed again. Runs on torch
+and numpy alone, one thread each; `--device cuda` for large models.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class Row(NamedTuple):
     verdict: str
 
 
-def one(todo: tuple[str, str, int, str, float]) -> Row | None:
-    """None where it is too late to begin."""
-    folder, setting, seed, device, until = todo
+def one(task: tuple[str, str, int, str, float]) -> Row | None:
+    """One repair; None if it is too late to begin."""
+    folder, setting, seed, device, until = task
     if time.time() > until:
         return None
     torch.set_num_threads(1)
@@ -63,15 +64,17 @@ def one(todo: tuple[str, str, int, str, float]) -> Row | None:
     clean, nan = (amends.treat(world.net, world.known, wrong, seed=seed) if wrong.any() else None), float("nan")
     with torch.no_grad():
         loss = nnf.cross_entropy(outputs(world.net, world.train[0]), world.train[1], reduction="none").cpu().numpy()
-        of = [float((outputs(clean, x).argmax(1) == y).double().mean()) for x, y in (failures, right)] if clean else []
+        accuracies = (
+            [float((outputs(clean, x).argmax(1) == y).double().mean()) for x, y in (failures, right)] if clean else []
+        )
     return Row(
         setting,
         seed,
-        average_precision(loss, wrong) if of else nan,
-        average_precision(result.influence.scores, wrong) if of else nan,
+        average_precision(loss, wrong) if accuracies else nan,
+        average_precision(result.influence.scores, wrong) if accuracies else nan,
         result.metrics["overall"]["before"],
         share * control["holdout"] + (1 - share) * control["remaining"],
-        share * of[0] + (1 - share) * of[1] if of else nan,
+        share * accuracies[0] + (1 - share) * accuracies[1] if accuracies else nan,
         result.metrics["overall"]["after"],
         result.metrics["removed"],
         int(wrong[result.removed].sum()),
@@ -105,22 +108,22 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--data", required=True, help="folder with the data sets")
-    ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
-    ask.add_argument("--seeds", type=int, default=5)
-    ask.add_argument("--jobs", type=int, default=2, help="repairs at once")
-    ask.add_argument("--device", default="cpu", help="where models are trained and repaired")
-    ask.add_argument("--seconds", type=float, default=1e9, help="after which no repair is begun")
-    ask.add_argument("--out", type=Path, help="a file for the rows; a second run goes on")
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="folder with the data sets")
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=2, help="repairs at once")
+    parser.add_argument("--device", default="cpu", help="where models are trained and repaired")
+    parser.add_argument("--seconds", type=float, default=1e9, help="after which no repair is begun")
+    parser.add_argument("--out", type=Path, help="a file for the rows; a second run goes on")
+    args = parser.parse_args()
     rows = [] if args.out is None else kept(args.out)
-    there, until = {row[:2] for row in rows}, time.time() + args.seconds
-    todo = [(args.data, setting, seed, args.device, until) for setting in args.settings for seed in range(args.seeds)
-            if (setting, seed) not in there]  # fmt: skip
+    stored, until = {row[:2] for row in rows}, time.time() + args.seconds
+    tasks = [(args.data, setting, seed, args.device, until) for setting in args.settings for seed in range(args.seeds)
+            if (setting, seed) not in stored]  # fmt: skip
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-        for made in as_completed([pool.submit(one, what) for what in todo]):
-            if (row := made.result()) is not None:
+        for finished in as_completed([pool.submit(one, task) for task in tasks]):
+            if (row := finished.result()) is not None:
                 rows.append(row)
                 if args.out is not None:
                     write(args.out, rows)

@@ -1,4 +1,4 @@
-"""Which rows the tables have."""
+"""The rows of the tables."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from amends.settings import DEFAULT
 Rows = dict[str, dict[str, Any]]
 WHOLE = "default, edits with all failures too"  # each member edits a third time, with all of the failures
 BY_REPAIR = "default, weighed by what they repair"  # not by what they find
-CURVED = 4000  # examples of D that the curvature of a large model is measured on
-COMMON = "functional on remaining, .01"  # whose ranking, times loss, every treatment removes
+CURVED = 4000  # how many examples of D the curvature of a large model is measured on
+COMMON = "functional on remaining, .01"  # most treatments remove the first causes of its ranking, times loss
 
 
 @dataclass(frozen=True)
 class Less(methods.Default):
-    """The default with something taken away, to see what it was good for."""
+    """The default with one part taken away, to see what that part contributes."""
 
     change: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
@@ -34,13 +34,13 @@ class Less(methods.Default):
 
 
 def otherwise(world: World, **parts: Any) -> methods.Default:
-    """The default with other settings of how it identifies."""
+    """The default with other settings for identifying."""
     settings = DEFAULT.for_large() if world.large else DEFAULT
     return methods.Default(settings=replace(settings, identifying=replace(settings.identifying, **parts)))
 
 
 def of_edits(**options: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The same members, but for this in those that edit."""
+    """The same members, with these options changed in those that edit."""
     return lambda ms: {n: m._replace(**options) if isinstance(m, methods.Method) else m for n, m in ms.items()}
 
 
@@ -53,7 +53,8 @@ def of_a_part(world: World, curvature: Any) -> Any:
 
 
 def tuned(world: World, **options: Any) -> methods.Method:
-    """Ten epochs at 1e-3; with all of CIFAR-10, those of the default, at a tenth of the rate unless told."""
+    """Fine-tuning for ten epochs at 1e-3. With all of CIFAR-10, for as many epochs as the default, at a lower rate
+    unless given."""
     if not world.large:
         return methods.fine_tune(**options)
     size = {"epochs": DEFAULT.forgetting.seen / len(world.wrong), "batch": 256, "rate": 3e-5}
@@ -134,7 +135,7 @@ CAUSES: dict[str, Callable[[World, dict[str, np.ndarray], int], np.ndarray]] = {
     "common": lambda w, scores, k: np.argsort(-scores[f"{COMMON}, times loss"], kind="stable")[:k],
 }
 RANKED_BY = {"loss": "loss", "default": "default", "common": COMMON}
-TREATING: dict[str, tuple[str, Callable[[World], Any]]] = {  # the same causes for all but controls and the default's
+TREATING: dict[str, tuple[str, Callable[[World], Any]]] = {  # all but the controls and the default's share causes
     "fine_tune, nothing removed": ("nothing", lambda w: tuned(w)),
     "fine_tune, removed at random": ("random", lambda w: tuned(w)),
     "fine_tune, highest loss removed": ("loss", lambda w: tuned(w)),

@@ -1,10 +1,10 @@
-"""Whether two checkouts compute the same, to the bit: scores, causes, sizes tried, verdicts and repaired weights.
+"""Do two checkouts compute the same, to the bit? Compares scores, causes, sizes tried, verdicts and repaired weights.
 
     python benchmarks/same.py --data DIR OLD NEW
 
-OLD and NEW are folders of two checkouts, DIR is as in quality.py. Models are trained and repaired once with the
-`amends` of each, one after the other, with one thread; "in turn" stands for a repair of the two largest groups of
-failures one after the other. Exit code 1 where anything differs.
+OLD and NEW are folders of two checkouts; DIR is as in quality.py. Each repair runs once with the `amends` of each
+checkout, with one thread. "in turn" means that the two largest groups of failures are repaired one after the other.
+Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IN_TURN = ", in turn"
 
 
 def one_repair(data: str, setting: str, seed: int, out: str) -> None:
-    """Run by a process of its own, whose `amends` is that of one checkout."""
+    """Run one repair. Called in a process of its own, which imports the `amends` of one checkout."""
     import torch
     from settings import SETTINGS as KNOWN
     from settings import Data
@@ -38,8 +38,10 @@ def one_repair(data: str, setting: str, seed: int, out: str) -> None:
     failures, remaining = world.held_out
     groups = None
     if setting.endswith(IN_TURN):
-        said = world.net(failures[0]).argmax(1)
-        names = [f"{true}→{predicted}" for true, predicted in zip(failures[1].tolist(), said.tolist(), strict=True)]
+        predictions = world.net(failures[0]).argmax(1)
+        names = [
+            f"{true}→{predicted}" for true, predicted in zip(failures[1].tolist(), predictions.tolist(), strict=True)
+        ]
         groups = amends.Groups(only=[name for name, _ in Counter(names).most_common(2)])
     result = amends.repair(world.net, world.train, failures, remaining, seed=seed, group_by=groups)
     shares = [[row[k] for k in ("query", "guard", "holdout", "remaining")] for row in result.metrics["curve"]]
@@ -55,11 +57,11 @@ def one_repair(data: str, setting: str, seed: int, out: str) -> None:
 
 
 def started(checkout: Path, data: str, setting: str, seed: int, out: Path) -> Path:
-    """The results of one repair with the `amends` of a checkout, as a file."""
+    """Run one repair with the `amends` of a checkout. Returns the file of its results."""
     code = f"from same import one_repair; one_repair({data!r}, {setting!r}, {seed}, {str(out.resolve())!r})"
     paths = os.pathsep.join([str(checkout), str(Path(__file__).parent)])
     env = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-P", "-W", "ignore", "-c", code], env=env, check=True)  # -P: not the one here
+    subprocess.run([sys.executable, "-P", "-W", "ignore", "-c", code], env=env, check=True)  # -P: not from this folder
     return out
 
 
@@ -69,15 +71,15 @@ def differences(old: Path, new: Path) -> list[str]:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("old", type=Path, metavar="OLD")
-    ask.add_argument("new", type=Path, metavar="NEW")
-    ask.add_argument("--data", required=True, help="folder with the data sets")
-    ask.add_argument("--settings", nargs="+", default=list(SETTINGS))
-    ask.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
-    ask.add_argument("--jobs", type=int, default=2, help="repairs at once")
-    ask.add_argument("--keep", type=Path, help="folder of results; those of OLD that are there are not made again")
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("old", type=Path, metavar="OLD")
+    parser.add_argument("new", type=Path, metavar="NEW")
+    parser.add_argument("--data", required=True, help="folder with the data sets")
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    parser.add_argument("--jobs", type=int, default=2, help="repairs at once")
+    parser.add_argument("--keep", type=Path, help="folder of results; those of OLD that are there are not made again")
+    args = parser.parse_args()
     keep = args.keep or Path(tempfile.mkdtemp(prefix="same-"))
     keep.mkdir(parents=True, exist_ok=True)
 
@@ -87,10 +89,10 @@ def main() -> int:
             started(args.old.resolve(), args.data, setting, seed, old)
         return differences(old, started(args.new.resolve(), args.data, setting, seed, new))
 
-    todo = [(setting, seed) for setting in args.settings for seed in args.seeds]
+    tasks = [(setting, seed) for setting in args.settings for seed in args.seeds]
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = list(pool.map(lambda one: compared(*one), todo))
-    for (setting, seed), differing in zip(todo, results, strict=True):
+        results = list(pool.map(lambda one: compared(*one), tasks))
+    for (setting, seed), differing in zip(tasks, results, strict=True):
         print(f"{setting}, seed {seed}: {'differs in ' + ', '.join(differing) if differing else 'the same'}")
     return int(any(results))
 

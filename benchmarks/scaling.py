@@ -1,12 +1,13 @@
-"""What a row costs: identification of up to ten million rows from disk, in one process and in two.
+"""The cost per row: identification of up to ten million rows from disk, in one process and in two.
 
     python benchmarks/scaling.py
 
-A small network, rows of 32 numbers in a memory-mapped file, `functional` with 100 failures. Every size is measured in
-a process of its own with one thread. Memory is what is private to the process, sampled every few milliseconds; what it
-grows by between sizes, over the rows, is what a row costs. Then the same rows as a Dataset that stays on disk, and
-under torchrun in two processes, with a larger network; with --tables, as a CSV and as a parquet file instead, reading
-included. Files go to --folder and are removed. --figure draws what was written with --out.
+A small network, rows of 32 numbers in a memory-mapped file, `functional` with 100 failures. Every size is measured in a
+process of its own with one thread. Memory is what is private to the process, sampled every few milliseconds; its growth
+between two sizes, divided by the number of rows, is the cost of a row. Then follow the same rows as a Dataset that
+stays on disk, and, under torchrun in two processes, with a larger network. With --tables the rows are read from a CSV
+and a parquet file instead, and reading is included. Files are written to --folder and removed. --figure draws what was
+written with --out.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TABLES = ("csv", "parquet")
 
 
 class Private:
-    """The most private memory of this process while it is watched, in bytes."""
+    """The peak private memory of this process while it is watched, in bytes."""
 
     def __init__(self) -> None:
         self.most, self.over = 0, threading.Event()
@@ -58,21 +59,21 @@ class Private:
 
 
 def write(folder: Path, n: int) -> None:
-    """Rows, and labels that follow from them, but for one in fifty."""
+    """Write rows with labels that follow from them, except for about one in fifty."""
     rng = np.random.default_rng(0)
     plane = rng.normal(size=(WIDTH, CLASSES)).astype(np.float32)
     x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, WIDTH))
     y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.int64, (n,))
     for start in range(0, n, 100_000):
         part = rng.standard_normal((min(100_000, n - start), WIDTH), dtype=np.float32)
-        said = (part @ plane).argmax(1)
-        wrong = rng.random(len(said)) < 0.02
+        labels = (part @ plane).argmax(1)
+        wrong = rng.random(len(labels)) < 0.02
         x[start : start + len(part)] = part
-        y[start : start + len(part)] = np.where(wrong, rng.integers(0, CLASSES, len(said)), said)
+        y[start : start + len(part)] = np.where(wrong, rng.integers(0, CLASSES, len(labels)), labels)
 
 
 def write_tables(folder: Path) -> None:
-    """The same as tables, 100,000 rows after the other."""
+    """Write the same rows as tables, 100,000 at a time."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -91,7 +92,7 @@ def write_tables(folder: Path) -> None:
 
 
 def identify(folder: Path, how: str, hidden: int) -> dict[str, Any]:
-    """One identification, timed and weighed; in a process of its own."""
+    """One identification with its time and memory, in a process of its own."""
     import torch
     from torch import nn
     from torch.utils.data import Dataset
@@ -104,9 +105,10 @@ def identify(folder: Path, how: str, hidden: int) -> dict[str, Any]:
     x, y = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("x", "y"))
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(WIDTH, hidden), nn.ReLU(), nn.Linear(hidden, CLASSES))
-    held = torch.randn(2 * FAILURES, WIDTH, generator=torch.Generator().manual_seed(1))
-    said = model(held).argmax(1)
-    failures, remaining = (held[:FAILURES], (said[:FAILURES] + 1) % CLASSES), (held[FAILURES:], said[FAILURES:])
+    held_out = torch.randn(2 * FAILURES, WIDTH, generator=torch.Generator().manual_seed(1))
+    predicted = model(held_out).argmax(1)
+    failures = held_out[:FAILURES], (predicted[:FAILURES] + 1) % CLASSES
+    remaining = held_out[FAILURES:], predicted[FAILURES:]
 
     class Rows(Dataset):
         def __len__(self) -> int:
@@ -142,13 +144,13 @@ def measured(folder: Path, how: str, hidden: int = SMALL, processes: int = 1) ->
         command = [*run, *command[1:]]
     out = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert out.returncode == 0, out.stderr
-    found = {**json.loads(out.stdout.splitlines()[-1]), "processes": processes}
-    print(json.dumps(found), flush=True)
-    return found
+    result = {**json.loads(out.stdout.splitlines()[-1]), "processes": processes}
+    print(json.dumps(result), flush=True)
+    return result
 
 
 def drawn(rows: list[dict[str, Any]], file: Path) -> None:
-    """What a row costs, over how many there are; the edit, which costs the same for any number, is in it."""
+    """Draw the cost per row over the number of rows. It includes the edit, which costs the same for any number."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3), layout="constrained")
@@ -156,9 +158,9 @@ def drawn(rows: list[dict[str, Any]], file: Path) -> None:
     measures = {"processor seconds": ("processor time, microseconds a row", 1e6), "private": ("private bytes a row", 1)}
     for ax, (key, (label, unit)) in zip(figure.subplots(1, 2), measures.items(), strict=True):
         for how, name in names.items():
-            found = [r for r in rows if (r["how"], r["hidden"], r["processes"]) == (how, SMALL, 1)]
-            sizes = [r["rows"] for r in found]
-            ax.plot(sizes, [unit * r[key] / r["rows"] for r in found], marker="o", label=name)
+            own = [r for r in rows if (r["how"], r["hidden"], r["processes"]) == (how, SMALL, 1)]
+            sizes = [r["rows"] for r in own]
+            ax.plot(sizes, [unit * r[key] / r["rows"] for r in own], marker="o", label=name)
         ax.set(xscale="log", xlabel="rows", ylabel=label, yscale="log")
     figure.axes[1].axhline(64, color="#7f7f7f", linestyle=":", label="64 bytes")
     figure.axes[1].legend(frameon=False)
@@ -166,18 +168,18 @@ def drawn(rows: list[dict[str, Any]], file: Path) -> None:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    ask.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-    ask.add_argument("--tables", action="store_true")
-    ask.add_argument("--out", type=Path)
-    ask.add_argument("--figure", type=Path)
-    ask.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--tables", action="store_true")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--figure", type=Path)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
     if args.one:
-        found = identify(Path(args.one[0]), args.one[1], int(args.one[2]))
+        result = identify(Path(args.one[0]), args.one[1], int(args.one[2]))
         if os.environ.get("RANK", "0") == "0":
-            print(json.dumps(found))
+            print(json.dumps(result))
         return
     if args.figure is not None:
         drawn(json.loads(args.out.read_text()), args.figure)
@@ -191,7 +193,7 @@ def main() -> None:
                 rows += [measured(Path(folder), how) for how in TABLES]
                 continue
             rows.append(measured(Path(folder), "mapped"))
-            if n <= 1_000_000:  # an item of Python at a time
+            if n <= 1_000_000:  # slow: Python reads it item by item
                 rows.append(measured(Path(folder), "stored"))
             if n == 1_000_000:
                 rows += [measured(Path(folder), "mapped", LARGE, processes) for processes in (1, 2)]

@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python benchmarks/sensitivity.py --data DIR --settings "C, near 10%" D --first 3 --seeds 1
 
-DIR as in quality.py. Members are tried once; where a constant is about one member, that one is tried again. Runs on
-torch and numpy alone.
+DIR as in quality.py. Members are tried once; only those that a constant affects are tried again. Runs on torch and
+numpy alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from amends.progress import Progress
 from amends.settings import DEFAULT, Identifying
 
 EVERY = ("grad_dot", "linear", "functional", "learned loss")
-CONSTANTS = {  # and which members have to be tried again
+CONSTANTS = {  # with the members that have to be tried again
     "edits.steps_held": ("functional",),
     "edits.strength": ("functional",),
     "edits.damping": ("linear",),
@@ -57,50 +57,50 @@ def changed(settings: Identifying, constant: str, factor: float) -> Identifying:
 
 
 def tried(sets: dict[str, Any], settings: Identifying, names: tuple[str, ...]) -> tuple[Evidence, dict[str, Trial]]:
-    """What these members are tried with, and their trials with the scores of all of D."""
-    made = methods.Default(settings=replace(DEFAULT, identifying=settings)).identifying(
+    """The evidence these members are tried with, and their trials with the scores of all of D."""
+    all_members = methods.Default(settings=replace(DEFAULT, identifying=settings)).identifying(
         True, examples=len(sets["train"])
     )
-    members = {name: made[name] for name in names}
-    given = evidence(sets["train"], sets["failures"], sets["remaining"], 0, settings)
-    trials = try_all(members, given, Progress(), settings).trials
-    return given, {
-        name: on_all(trial, trying.scores_of(members[name], trial, given), given) for name, trial in trials.items()
+    members = {name: all_members[name] for name in names}
+    known = evidence(sets["train"], sets["failures"], sets["remaining"], 0, settings)
+    trials = try_all(members, known, Progress(), settings).trials
+    return known, {
+        name: on_all(trial, trying.scores_of(members[name], trial, known), known) for name, trial in trials.items()
     }
 
 
 def rows(world: World, constants: Sequence[str]) -> dict[str, float]:
-    """AP as it is, and with every one of these constants halved and doubled."""
+    """AP with the usual constants, and with each of these halved and doubled."""
     sets, usual = sets_of(world), DEFAULT.identifying
     with torch.no_grad():
-        given, trials = tried(sets, usual, EVERY)
-        found = {"as it is": average_precision(scores_of(trials, given, usual), world.wrong)}
+        known, trials = tried(sets, usual, EVERY)
+        precisions = {"as it is": average_precision(scores_of(trials, known, usual), world.wrong)}
         for constant in constants:
-            again = CONSTANTS[constant]
+            affected = CONSTANTS[constant]
             for factor in (0.5, 2.0):
                 settings = changed(usual, constant, factor)
-                here, new = tried(sets, settings, again) if again else (given, {})
-                scores = scores_of({**trials, **new}, here, settings)
-                found[f"{constant} × {factor:g}"] = average_precision(scores, world.wrong)
-    return found
+                known_then, new = tried(sets, settings, affected) if affected else (known, {})
+                scores = scores_of({**trials, **new}, known_then, settings)
+                precisions[f"{constant} × {factor:g}"] = average_precision(scores, world.wrong)
+    return precisions
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--data", required=True, help="folder with the data sets")
-    ask.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
-    ask.add_argument("--seeds", type=int, default=1)
-    ask.add_argument("--first", type=int, default=0, help="the first seed")
-    ask.add_argument("--constants", nargs="+", choices=list(CONSTANTS), default=list(CONSTANTS))
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="folder with the data sets")
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), required=True)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--constants", nargs="+", choices=list(CONSTANTS), default=list(CONSTANTS))
+    args = parser.parse_args()
     warnings.filterwarnings("ignore")
-    made = {
+    columns = {
         f"{setting}, {seed}": rows(price.trained(args.data, setting, seed, "cpu")[0], args.constants)
         for setting in args.settings for seed in range(args.first, args.first + args.seeds)
     }  # fmt: skip
-    print(f"| | {' | '.join(made)} | mean |\n|{'---|' * (len(made) + 2)}")
-    for name in next(iter(made.values())):
-        figures = [found[name] for found in made.values()]
+    print(f"| | {' | '.join(columns)} | mean |\n|{'---|' * (len(columns) + 2)}")
+    for name in next(iter(columns.values())):
+        figures = [column[name] for column in columns.values()]
         print(f"| {name} | {' | '.join(f'{figure:.3f}' for figure in figures)} | {np.mean(figures):.3f} |")
 
 

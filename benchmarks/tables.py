@@ -1,4 +1,4 @@
-"""Rows of several seeds as tables in markdown."""
+"""Rows of several seeds as Markdown tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rows import IDENTIFYING, REPAIRS, TREATING, Rows
 
 
 def ordered(results: list[Rows]) -> list[str]:
-    """Names of rows as the tables list them, whatever order they were made in."""
-    known = [f"identify: {n}" for n in IDENTIFYING] + [f"treat: {n}" for n in TREATING]
-    return [n for n in known + [f"repair: {n}" for n in REPAIRS] if any(n in r for r in results)]
+    """The names of the rows, in the order of the tables."""
+    listed = [f"identify: {n}" for n in IDENTIFYING] + [f"treat: {n}" for n in TREATING]
+    return [n for n in listed + [f"repair: {n}" for n in REPAIRS] if any(n in r for r in results)]
 
 
 def spread(values: list[float]) -> str:
@@ -20,25 +20,25 @@ def spread(values: list[float]) -> str:
 
 
 def table(results: list[Rows], prefix: str, columns: list[str]) -> Iterator[str]:
-    """Mean ± standard deviation over the seeds, as markdown."""
+    """Mean ± standard deviation over the seeds, in Markdown."""
     yield f"| {prefix[:-2]} | " + " | ".join(columns) + " |"
     yield "|---" * (len(columns) + 1) + "|"
     for name in (n for n in ordered(results) if n.startswith(prefix)):
-        made = [overall(r[name], r["base"]["accuracy"]) for r in results if name in r]
-        rows = [r for r in made if "refused" not in r]
+        own = [overall(r[name], r["base"]["accuracy"]) for r in results if name in r]
+        rows = [r for r in own if "refused" not in r]
         cells = []
         for column in columns:
             values = [r[column] for r in rows if column in r]
             cells.append(spread(values) if values else "-")
             if column == "seconds" and values:
                 cells[-1] = f"{np.mean(values):.1f}"
-        note = "" if len(rows) == len(made) else f" (refused {len(made) - len(rows)} of {len(made)})"
-        note += "" if len(made) == len(results) else f" ({len(made)} seeds)"
+        note = "" if len(rows) == len(own) else f" (refused {len(own) - len(rows)} of {len(own)})"
+        note += "" if len(own) == len(results) else f" ({len(own)} seeds)"
         yield f"| {name[len(prefix) :]}{note} | " + " | ".join(cells) + " |"
 
 
 def overall(row: dict[str, Any], accuracy: float) -> dict[str, Any]:
-    """With the accuracy on failures and right examples together, as there were before."""
+    """The row with the accuracy on failures and right examples together, in the proportion they occurred."""
     if "overall" in row or "holdout" not in row:
         return row
     return {**row, "overall": (1 - accuracy) * row["holdout"] + accuracy * row["remaining"]}
@@ -68,7 +68,7 @@ KNOWN = ("random", *(n for n in IDENTIFYING if n.startswith("default")))
 
 
 def summary(every: dict[str, list[Rows]]) -> str:
-    """How well the default ranks, what is right afterwards, and by how much that is more than is asked."""
+    """How well the default ranks, its accuracies after a repair, and by how much both exceed the targets."""
     ranked, after = ranking(every), accuracies(every)
     return "\n\n".join(["\n".join(ranked), "\n".join(after), bars(ranked[2:], after[2:])])
 
@@ -79,7 +79,8 @@ def over_seeds(results: list[Rows], name: str, column: str = "AP") -> str | None
 
 
 def ranking(every: dict[str, list[Rows]]) -> list[str]:
-    """The default beside what people install, and beside the best of all rows, chosen with hindsight."""
+    """The default compared with the methods people usually install, and with the best of all rows, chosen in
+    hindsight."""
     lines = ["| AP | default | best other row | " + " | ".join(PEERS) + " |", "|---" * (len(PEERS) + 3) + "|"]
     for setting, results in every.items():
         others = [(n, c) for n in ordered(results) if n.startswith("identify: ") and n[10:] not in KNOWN
@@ -95,7 +96,7 @@ def ranking(every: dict[str, list[Rows]]) -> list[str]:
 
 
 def accuracies(every: dict[str, list[Rows]]) -> list[str]:
-    """The default's repair beside both ends: nothing removed, and every wrong label."""
+    """The default's repair between its two reference points: nothing removed, and every wrong label removed."""
     lines = [
         "| holdout / remaining | " + " | ".join(name.split(": ", 1)[1] for name in TOLD) + " |",
         "|---|---|---|---|",
@@ -107,10 +108,10 @@ def accuracies(every: dict[str, list[Rows]]) -> list[str]:
 
 
 def bars(ranked: list[str], after: list[str]) -> str:
-    """By how much the default passes what is asked of it, from the rows of the other two tables of the summary.
+    """By how much the default exceeds its targets, from the rows of the other two tables of the summary.
 
-    AP is to be at least the best other row's less .03, and .05 above the mean of the loss, out-of-fold confidence,
-    the gradient and linear influence; holdout at least the oracle's, remaining at most a point below it.
+    AP should be at least the best other row's minus .03, and .05 above the mean of the loss, out-of-fold confidence,
+    the gradient and linear influence. Holdout should be at least the oracle's; remaining at most one point below it.
     """
 
     def numbers(line: str) -> tuple[str, list[list[float]]]:

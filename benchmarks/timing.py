@@ -1,4 +1,4 @@
-"""Seconds that a call takes, on a GPU until its work is done."""
+"""The seconds a call takes; on a GPU, until its work is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the networks of the settings are trained, with the run recorded where it is small."""
+"""How the networks of the settings are trained. The run is recorded if the network is small."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from torch.nn import functional as nnf
 
 from amends.trace import Recorder, Trace
 
-Augment = Callable[[Tensor], Tensor]  # of a batch of inputs
+Augment = Callable[[Tensor], Tensor]  # changes a batch of inputs
 
 
 def until_it_stops_improving(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
-    """Adam 1e-3, batches of 64, at most 100 epochs, stopped after 5 without progress on a tenth."""
+    """Adam with rate 1e-3 and batches of 64 for at most 100 epochs, stopped after 5 without progress on a held-out
+    tenth."""
     order = torch.randperm(len(x), device=x.device)
-    held, used = order[: len(x) // 10], order[len(x) // 10 :]
+    held_out, fitted_on = order[: len(x) // 10], order[len(x) // 10 :]
     optimiser, recorder = torch.optim.Adam(net.parameters(), lr=1e-3), Recorder(net)
-    best, waited, kept, steps = float("inf"), 0, {}, 0
+    best, stale, kept, steps = float("inf"), 0, {}, 0
     for _ in range(100):
-        for batch in used[torch.randperm(len(used), device=x.device)].split(64):
+        for batch in fitted_on[torch.randperm(len(fitted_on), device=x.device)].split(64):
             _step(net, optimiser, recorder, x, y, batch)
         with torch.no_grad():
-            loss = float(nnf.cross_entropy(net(x[held]), y[held]))
+            loss = float(nnf.cross_entropy(net(x[held_out]), y[held_out]))
         if loss < best:
-            best, waited, steps = loss, 0, len(recorder.trace().steps)
+            best, stale, steps = loss, 0, len(recorder.trace().steps)
             kept = {k: v.clone() for k, v in net.state_dict().items()}
         else:
-            waited += 1
-        if waited == 5:
+            stale += 1
+        if stale == 5:
             break
     net.load_state_dict(kept)
     return Trace(recorder.trace().steps[:steps], recorder.trace().end)
 
 
 def for_epochs(epochs: int) -> Callable[[nn.Module, Tensor, Tensor], Trace]:
-    """Adam 1e-3, batches of 64, so many epochs."""
+    """Adam with rate 1e-3 and batches of 64, for a fixed number of epochs."""
 
     def fit(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
         optimiser, recorder = torch.optim.Adam(net.parameters(), lr=1e-3), Recorder(net)
@@ -51,7 +52,8 @@ def for_epochs(epochs: int) -> Callable[[nn.Module, Tensor, Tensor], Trace]:
 
 
 def until_it_memorised(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
-    """Adam 1e-3, batches of 32, until 95 % of the labels are fitted, wrong ones too, or 300 epochs."""
+    """Adam with rate 1e-3 and batches of 32, until 95 % of the labels are fitted, wrong ones included, or for 300
+    epochs."""
     optimiser, recorder = torch.optim.Adam(net.parameters(), lr=1e-3), Recorder(net)
     for _ in range(300):
         for batch in torch.randperm(len(x), device=x.device).split(32):
@@ -66,8 +68,8 @@ def in_half_precision(
     net: nn.Module, x: Tensor, y: Tensor, epochs: int = 6, batch: int = 256,
     augment: Callable[[Tensor], Tensor] = lambda x: x,
 ) -> Trace:  # fmt: skip
-    """SGD with momentum .9 and decay 5e-4, a rate that rises to .1 over a fifth of the steps and falls to 0,
-    bfloat16 where autocast allows, no augmentation unless given."""
+    """SGD with momentum .9 and decay 5e-4. The rate rises to .1 over a fifth of the steps and falls to 0. Uses bfloat16
+    where autocast allows it; no augmentation unless given."""
     net.train()
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
     steps = epochs * (len(x) // batch)
@@ -87,7 +89,7 @@ def in_half_precision(
 
 @dataclass(frozen=True, eq=False)
 class Augmented:
-    """Examples whose inputs are drawn anew each time they are read."""
+    """Examples whose inputs are augmented anew each time they are read."""
 
     x: Tensor
     y: Tensor
@@ -105,21 +107,21 @@ class Augmented:
 
 
 def with_crops_and_flips(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
-    """The same for 24 epochs, each image shifted by up to four pixels and mirrored half of the time."""
+    """The same for 24 epochs. Each image is shifted by up to four pixels and mirrored with probability one half."""
     return in_half_precision(net, x, y, 24, augment=shifted_and_mirrored)
 
 
 def shifted_and_mirrored(x: Tensor) -> Tensor:
-    """Each image by itself; what it leaves is zero, the mean."""
+    """Shift and mirror each image independently. Uncovered pixels become zero, the mean."""
     n, size = len(x), x.shape[-1]
     shift = torch.randint(0, 9, (2, n), device=x.device)
-    at = torch.arange(size, device=x.device)
+    pixels = torch.arange(size, device=x.device)
     mirrored = torch.rand(n, device=x.device) < 0.5
-    columns = torch.where(mirrored[:, None], at.flip(0), at) + shift[1][:, None]
+    columns = torch.where(mirrored[:, None], pixels.flip(0), pixels) + shift[1][:, None]
     padded = nnf.pad(x, (4, 4, 4, 4))
-    rows = at + shift[0][:, None]
-    each = torch.arange(n, device=x.device)[:, None, None]
-    return padded.permute(0, 2, 3, 1)[each, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    rows = pixels + shift[0][:, None]
+    image = torch.arange(n, device=x.device)[:, None, None]
+    return padded.permute(0, 2, 3, 1)[image, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
 def _step(net: nn.Module, optimiser: Any, recorder: Recorder, x: Tensor, y: Tensor, batch: Tensor) -> None:

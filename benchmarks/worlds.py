@@ -1,4 +1,4 @@
-"""A model that learned wrong labels, and fails: what every method is given, and what judges it."""
+"""A model that learned wrong labels and fails, with the sets that methods are given and those that judge them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Pair = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A model, its training set, which of its labels are wrong, and what it fails on.
+    """A model, its training set, which of its labels are wrong, and the failures.
 
-    `query` and `guard` are given to the methods, `holdout` and `remaining` only judge. `others` are
-    models trained on the same data from other weights; `share` of D is taken as causes.
+    `query` and `guard` are given to the methods; `holdout` and `remaining` only judge. `others` are models trained on
+    the same data from other initial weights; a `share` of D is taken as causes.
     """
 
     net: nn.Module
@@ -35,18 +35,19 @@ class World:
     trace: Trace
     others: tuple[nn.Module, ...]
     share: float
-    refit: Callable[[Tensor], nn.Module]  # from scratch on some of D
+    refit: Callable[[Tensor], nn.Module]  # trains from scratch on the examples at these positions
     large: bool = False  # 50,000 images and millions of parameters: curvature from a part, shorter treatments
-    augment: Augment | None = None  # as the model was trained
+    augment: Augment | None = None  # the augmentation the model was trained with
 
     @property
     def known(self) -> Any:
-        """The training set as a user gives it: with its augmentation, where there is one."""
+        """The training set as a user would give it: with its augmentation, if there is one."""
         return self.train if self.augment is None else views(self.train, Augmented(*self.train, self.augment))
 
     @property
     def held_out(self) -> tuple[Pair, Pair]:
-        """Failures and right examples as a user has them: those given to the methods and those that judge."""
+        """Failures and right examples as a user would have them: those given to the methods together with those that
+        judge."""
         (x, y), (rest_x, rest_y) = (
             [torch.cat(part) for part in zip(*(self.sets[name] for name in names), strict=True)]
             for names in (("query", "holdout"), ("guard", "remaining"))
@@ -78,7 +79,7 @@ def outputs(model: nn.Module, x: Tensor) -> Tensor:
 
 
 class Planted(Protocol):
-    """Examples to train on, some of them with wrong labels, and to test with."""
+    """Training examples, some with wrong labels, and test examples."""
 
     @property
     def train(self) -> Arrays: ...
@@ -89,7 +90,7 @@ class Planted(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Flipped:
-    """Examples to train on, whose labels are flipped, and to test with. `flips` are between labels, or from `kinds` of
+    """Training examples whose labels are flipped, and test examples. `flips` go from label to label, or from `kinds` of
     training examples to labels."""
 
     train: Arrays
@@ -98,19 +99,19 @@ class Flipped:
     kinds: np.ndarray | None = None
 
     def labels(self, seed: int) -> Arrays:
-        """Those to train on, and which of them are wrong."""
+        """The training labels, and which of them are wrong."""
         flipped, wrong = flip_labels(self.train[1] if self.kinds is None else self.kinds, self.flips, seed)
         return np.where(wrong, flipped, self.train[1]), wrong
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is made and trained, and how many of them."""
+    """How networks are made and trained, and how many."""
 
     make: Callable[[], nn.Module]
     fit: Callable[[nn.Module, Tensor, Tensor], Trace]
     models: int = 3
-    augment: Augment | None = None  # which `fit` trains with
+    augment: Augment | None = None  # the augmentation that `fit` uses
 
     def fitted(self, x: Tensor, y: Tensor, seed: int) -> tuple[nn.Module, Trace]:
         torch.manual_seed(seed)
@@ -123,15 +124,16 @@ def world(
     data: Planted, recipe: Recipe, seed: int, device: str, *, query: int | None = None, share: float = 0.15,
     large: bool = False,
 ) -> World:  # fmt: skip
-    """Train on wrong labels, find the failures among the test examples, and split them; `query` of them, or half."""
-    given, wrong = data.labels(seed)
+    """Train on wrong labels, find the failures among the test examples, and split them. The query gets `query` of them,
+    or half."""
+    labels, wrong = data.labels(seed)
     x, xt = (torch.tensor(inputs, device=device) for inputs in (data.train[0], data.test[0]))
-    y, yt = torch.tensor(given, device=device), torch.tensor(data.test[1], device=device)
+    y, yt = torch.tensor(labels, device=device), torch.tensor(data.test[1], device=device)
     (net, trace), *others = (recipe.fitted(x, y, seed + 1000 * i) for i in range(recipe.models))
     with torch.no_grad():
-        ok = (outputs(net, xt).argmax(1) == yt).cpu().numpy()
+        correct = (outputs(net, xt).argmax(1) == yt).cpu().numpy()
     rng = np.random.default_rng([seed, 5])
-    failures, rest = rng.permutation(np.flatnonzero(~ok)), rng.permutation(np.flatnonzero(ok))
+    failures, rest = rng.permutation(np.flatnonzero(~correct)), rng.permutation(np.flatnonzero(correct))
     first = len(failures) // 2 if query is None else query
     parts = {"query": failures[:first], "holdout": failures[first:], "guard": rest[::2], "remaining": rest[1::2]}
     sets = {k: (xt[torch.tensor(at, device=device)], yt[torch.tensor(at, device=device)]) for k, at in parts.items()}
@@ -140,6 +142,6 @@ def world(
         return recipe.fitted(x[at], y[at], seed)[0]
 
     return World(
-        net, (x, y), wrong, sets, float(ok.mean()), trace, tuple(other for other, _ in others), share, refit, large,
-        recipe.augment,
+        net, (x, y), wrong, sets, float(correct.mean()), trace, tuple(other for other, _ in others), share, refit,
+        large, recipe.augment,
     )  # fmt: skip

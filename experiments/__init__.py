@@ -1,14 +1,14 @@
-"""The experiments of the paper, one script each: rows of numbers go to CSV files, and figures are drawn from them.
+"""The experiments of the paper, one script each. A script writes its numbers to CSV files and draws figures from them.
 
     python -m experiments.random_noise --data DIR
     amends reproduce random-noise --data DIR
     python -m experiments.all --data DIR
 
-`protocol.py` says how a model comes to fail, `sets.py` what the paper leaves open for each data set. Everything but the
-figures runs on torch and numpy alone, on a GPU if there is one.
+`protocol.py` defines how a model comes to fail, `sets.py` what the paper leaves open for each data set. Everything but
+the figures needs torch and numpy alone. A GPU is used if there is one.
 """
 
-ITEMS = {  # a script each; the hyphens are underscores in its file
+ITEMS = {  # one script each; a hyphen here is an underscore in the file name
     "annotation-noise": "Fig. 2: flipped labels, and which method finds them",
     "causes": "Fig. 3: fine-tuning without the causes, more and more of them",
     "random-noise": "Fig. 4 a, b: noisy images that do little harm; does a method avoid them?",

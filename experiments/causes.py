@@ -1,9 +1,9 @@
-"""Quality of causes (Fig. 3). The network goes on training without the causes a method found, more and more of them.
+"""Quality of causes (Fig. 3). The network is trained further without the causes a method found, more and more of them.
 
     python -m experiments.causes --data DIR --seeds 0 1 2 3 4
 
-Labels are flipped as in `annotation_noise.py`. Better causes fix more failures, those of the query and those never
-shown, and cost less of what worked. The semi-oracle goes on training without the wrong labels.
+Labels are flipped as in `annotation_noise.py`. Better causes fix more failures, both in the query and among those never
+shown, and break less of what worked. The semi-oracle is trained further without the wrong labels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from experiments.protocol import NOTHING, REFERENCE, after, flipped_labels
 from experiments.rankings import chosen, ranked
-from experiments.running import Found, Plan, Row, Rows, main
+from experiments.running import Plan, Row, Rows, Values, main
 from experiments.tables import Column
 from experiments.tables import saved as table
 
@@ -28,19 +28,19 @@ def names(plan: Plan) -> tuple[str, ...]:
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    def row(name: str) -> Found:
+    def row(name: str) -> Values:
         case = plan.case(seed, flipped_labels)
         if name in (NOTHING, REFERENCE):
             return after(case, np.flatnonzero(case.wrong) if name == REFERENCE else np.zeros(0, dtype=int))
         scores, seconds = ranked(case, name)
         order = np.argsort(-scores, kind="stable")
-        return [(0, "seconds", seconds), *(found for k in plan.removed for found in after(case, order[:k]))]
+        return [(0, "seconds", seconds), *(value for k in plan.removed for value in after(case, order[:k]))]
 
     rows.fill([NOTHING, REFERENCE, *names(plan)], row)
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:
-    """What is right over the number of causes removed, where several were; below it every method, against the
+    """If several numbers of causes were removed, accuracies over that number. Below, every method compared with the
     semi-oracle in the same network."""
     from experiments.figures import BLACK, best_first, dots, height, labelled, legend, panels, saved, series
 
@@ -51,7 +51,7 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     figure, axes = panels(9.5, tall + 3.2 * several, (above, below)[not several :], (2.8, tall)[not several :])
     over_sizes(axes, rows, above)
     for letter, (measure, title) in zip(below, TITLES.items(), strict=True):
-        dots(axes[letter], best_first(gained["holdout"]), gained[measure], least=-1, said=letter == below[0])
+        dots(axes[letter], best_first(gained["holdout"]), gained[measure], least=-1, named=letter == below[0])
         axes[letter].axvline(0, color=BLACK, linestyle="--", linewidth=1, label=SEMI_ORACLE)
         labelled(axes[letter], f"{letter}. {title}", "accuracy less the semi-oracle's", "")
     if not several:

@@ -2,8 +2,8 @@
 
     python -m experiments.forget_and_learn --data DIR --seeds 0 1 2 3 4
 
-Labels are flipped as in `annotation_noise.py`; the causes are the first 15 % by EWC-influence. On the failures alone
-the network is held near its start by a pull of ½ p ‖θ − θ̂‖², for several p. Rows of the table: k is p.
+Labels are flipped as in `annotation_noise.py`; the causes are the first 15 % by EWC-influence. When it is trained on
+the failures alone, the network is held near its start by a penalty ½ p ‖θ − θ̂‖², for several p. In the table, k is p.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from experiments.protocol import Case, fine_tuned, flipped_labels
 from experiments.rankings import chosen, first
-from experiments.running import Found, Plan, Row, Rows, main
+from experiments.running import Plan, Row, Rows, Values, main
 from experiments.tables import Column
 from experiments.tables import saved as table
 
 CAUSES, SHARE = "ewc", 0.15
 PULLS = (0.0, 100.0, 1e3, 1e4, 1e5)
-FEW = (0.0, 1e4)  # of a large network, for the time it takes
+FEW = (0.0, 1e4)  # for a large network, to save time
 WAYS: dict[str, dict[str, Any]] = {
     "nothing removed": {},
     "D∖C": {},
@@ -36,16 +36,16 @@ def names(plan: Plan) -> tuple[str, ...]:
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    def row(name: str) -> Found:
+    def row(name: str) -> Values:
         case = plan.case(seed, flipped_labels)
         pulls = (FEW if plan.about.large else PULLS) if name == "failures" else PULLS[:1]
-        return [found for pull in pulls for found in treated(case, first(case, CAUSES, SHARE), name, pull)]
+        return [value for pull in pulls for value in treated(case, first(case, CAUSES, SHARE), name, pull)]
 
     rows.fill(names(plan), row)
 
 
-def treated(case: Case, causes: np.ndarray, name: str, pull: float) -> Found:
-    """On the failures alone an epoch is short, so that it makes as many steps as the others make."""
+def treated(case: Case, causes: np.ndarray, name: str, pull: float) -> Values:
+    """On the failures alone an epoch is short, so there are more epochs: the number of steps is the same for all."""
     options = {**WAYS[name], "pull": pull}
     if name == "failures":
         epochs = case.about.tuning.get("epochs", 10) * len(case.wrong) / len(case.sets["query"][1])
@@ -60,9 +60,9 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     figure, axes = axes_of(7, 5, 1)
     for name, marker in MARKS.items():
         pulls = sorted({row.k for row in rows if row.method == name})
-        at = crosses(axes[0], rows, name, pulls, color=BLACK, marker=marker, markersize=7, linestyle="none",
+        points = crosses(axes[0], rows, name, pulls, color=BLACK, marker=marker, markersize=7, linestyle="none",
                      label=name)  # fmt: skip
-        for pull, point in zip(pulls, at if name == "failures" else (), strict=False):
+        for pull, point in zip(pulls, points if name == "failures" else (), strict=False):
             axes[0].annotate(
                 f"p = {pull:g}", point, textcoords="offset points", xytext=(-6, -11), fontsize=8.5, ha="right"
             )

@@ -1,4 +1,4 @@
-"""Fig. 4, for either kind of damaged input: whether it is found, and what removing the causes repairs."""
+"""Fig. 4, for both kinds of damaged inputs: are they found, and what does removing the causes repair?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.protocol import AGAIN, NOTHING, REFERENCE, Case, Damaged, Start, after, outputs, trained
 from experiments.rankings import EVERY, USUAL, chosen, found, ranked
-from experiments.running import Found, Plan, Row, Rows
+from experiments.running import Plan, Row, Rows, Values
 from experiments.tables import Column
 from experiments.tables import saved as table
 
@@ -17,9 +17,9 @@ SHOWN = 16
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows, damage: Callable[[Start], Damaged]) -> None:
-    """Rows ii to iv of the figure for every method, beside three references."""
+    """Rows ii to iv of the figure for every method, with three references."""
 
-    def row(name: str) -> Found:
+    def row(name: str) -> Values:
         case = plan.case(seed, damage)
         at = np.flatnonzero(case.wrong)
         if name == "base":
@@ -35,17 +35,19 @@ def one_seed(plan: Plan, seed: int, rows: Rows, damage: Callable[[Start], Damage
 
 
 def names(plan: Plan) -> tuple[str, ...]:
-    """To train a large network again takes longer than most methods: a row that comes last, or is asked for."""
+    """Training a large network again takes longer than most methods, so this row comes last, or is made when asked
+    for."""
     last = (AGAIN,) if plan.about.large else ()
     return chosen(plan.methods, (*EVERY, *last), (*USUAL, *last))
 
 
 def removed(plan: Plan) -> tuple[int, ...]:
-    """The largest number of the data set, as in the paper, and a smaller one, unless others are asked for."""
+    """The numbers of causes to remove: the largest of the data set, as in the paper, and a smaller one, unless others
+    are given."""
     return plan.sizes or tuple(dict.fromkeys((plan.removed[1], plan.removed[-1])))
 
 
-def about(case: Case) -> Found:
+def about(case: Case) -> Values:
     x, y = case.train
     fitted = (outputs(case.net, x).argmax(1) == y).cpu().numpy()
     sizes = [(0, f"size of {name}", len(part[1])) for name, part in case.sets.items()]
@@ -55,23 +57,23 @@ def about(case: Case) -> Found:
             (0, "fitted, others", float(fitted[~case.wrong].mean())), *sizes]  # fmt: skip
 
 
-def one_method(plan: Plan, case: Case, name: str, rows: Rows) -> Found:
+def one_method(plan: Plan, case: Case, name: str, rows: Rows) -> Values:
     scores, seconds = ranked(case, name)
     order = np.argsort(-scores, kind="stable")
     inside = np.isin(case.data.true[order], case.about.noisy)
-    made = [(0, "seconds", seconds), *found(case, scores)]
-    made += [(k, "of the noisy classes", float(inside[:k].mean())) for k in (SHOWN, *removed(plan))]
-    if name != "oracle":  # whose first k are some of the damaged, in no order
+    values = [(0, "seconds", seconds), *found(case, scores)]
+    values += [(k, "of the noisy classes", float(inside[:k].mean())) for k in (SHOWN, *removed(plan))]
+    if name != "oracle":  # it does not order the damaged examples, so its first k are arbitrary
         for k in removed(plan):
-            made += after(case, order[:k])
+            values += after(case, order[:k])
     rows.pictures(
         **{f"{name}, most": case.data.images[order[:SHOWN]], f"{name}, most damaged": case.wrong[order[:SHOWN]]}
     )
-    return made
+    return values
 
 
 def without(case: Case) -> dict[str, float]:
-    """What a network gets right that never saw the damaged examples."""
+    """Accuracies of a network that never saw the damaged examples."""
     data, kept = case.data, ~case.wrong
     clean = Damaged(data.start, f"{data.kind}_less", (data.train[0][kept], data.train[1][kept]), case.wrong[kept],
                     data.images[kept], data.true[kept], data.test)  # fmt: skip
@@ -79,17 +81,19 @@ def without(case: Case) -> dict[str, float]:
 
 
 def with_all(rows: list[Row]) -> list[Row]:
-    """Beside the parts of the test set, all of it; `remaining` stands there for every image the network got right. Not
-    of a seed whose sizes are not known: what was made of it so far is not about the network itself."""
+    """The rows, and new ones for the whole test set, computed from its parts; there, `remaining` stands for every image
+    the network got right. Seeds whose sizes of the parts are not stored are left out."""
     sizes = {(r.seed, r.measure.removeprefix("size of ")): r.value for r in rows if r.measure.startswith("size of ")}
-    found = {(r.seed, r.method, r.k, r.measure): r.value for r in rows}
-    made = []
+    values = {(r.seed, r.method, r.k, r.measure): r.value for r in rows}
+    new = []
     todo = dict.fromkeys((r.seed, r.method, r.k) for r in rows if r.measure == "holdout" and (r.seed, "guard") in sizes)
     for seed, method, k in todo:
-        of = {part: found[seed, method, k, part] for part in ("query", "holdout", "other", "remaining")}
-        right = sum(of[part] * sizes[seed, part] for part in of) + of["remaining"] * sizes[seed, "guard"]
-        made.append(Row(seed, method, k, "all test images", right / sum(sizes[seed, part] for part in (*of, "guard"))))
-    return [*rows, *made]
+        shares = {part: values[seed, method, k, part] for part in ("query", "holdout", "other", "remaining")}
+        right = sum(shares[part] * sizes[seed, part] for part in shares) + shares["remaining"] * sizes[seed, "guard"]
+        new.append(
+            Row(seed, method, k, "all test images", right / sum(sizes[seed, part] for part in (*shares, "guard")))
+        )
+    return [*rows, *new]
 
 
 def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
@@ -100,17 +104,17 @@ def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
     columns: dict[str, Column] = {f"damaged of the first {k}": ("damaged", k) for k in sizes}
     columns |= {f"of the noisy classes, first {most}": ("of the noisy classes", most)}
     columns |= {f"{m}, {k} removed": (m, k) for m in ("holdout", "remaining", "all test images") for k in sizes}
-    made = [figure_of(plan, rows, damage, stored), table(plan.folder / "table.md", with_all(rows), columns)]
-    return [*made, *gallery(plan, stored)]
+    files = [figure_of(plan, rows, damage, stored), table(plan.folder / "table.md", with_all(rows), columns)]
+    return [*files, *gallery(plan, stored)]
 
 
 def figure_of(plan: Plan, rows: list[Row], damage: str, stored: dict[str, np.ndarray]) -> Path:
     from experiments.figures import best_first, curves, dots, height, images, labelled, legend, panels, saved, series
 
     sizes = removed(plan)
-    found = {measure: series(rows, measure, sizes) for measure in ("holdout", "remaining", "damaged")}
-    names = list(dict.fromkeys(name for shown in found.values() for name in best_first(shown)))
-    tall = height(found["holdout"])
+    shares = {measure: series(rows, measure, sizes) for measure in ("holdout", "remaining", "damaged")}
+    names = list(dict.fromkeys(name for shown in shares.values() for name in best_first(shown)))
+    tall = height(shares["holdout"])
     figure, axes = panels(9.5, 3.9 + tall, ("aaabbb", "ccddee"), (3.2, tall))
     axes["a"].set_axis_off()
     if "damaged" in stored:  # the pictures may have been made elsewhere
@@ -125,19 +129,19 @@ def figure_of(plan: Plan, rows: list[Row], damage: str, stored: dict[str, np.nda
              "d": ("holdout", "iii. failures never shown", "accuracy without the first k"),
              "e": ("remaining", "iv. what worked", "accuracy without the first k")}  # fmt: skip
     for letter, (measure, title, x) in shown.items():
-        dots(axes[letter], names, found[measure], said=letter == "c")
+        dots(axes[letter], names, shares[measure], named=letter == "c")
         labelled(axes[letter], title, x, "")
     legend(figure, *axes.values())
     return saved(figure, plan.folder / "figure.png")
 
 
 def highest(rows: list[Row], least: int) -> float:
-    """What the axis must reach to show every method but the oracle, from so many examples on: among the first few of a
-    method all may be damaged."""
+    """The height the axis needs to show every method but the oracle from k = `least` on; among the very first, all may
+    be damaged."""
     from experiments.figures import STYLE, over_seeds
 
-    found = [over_seeds(rows, name, "damaged") for name in set(STYLE) - {"oracle"}]
-    return max((float(top) for k, mean, deviation in found for top in (mean + deviation)[k >= least]), default=0)
+    curves = [over_seeds(rows, name, "damaged") for name in set(STYLE) - {"oracle"}]
+    return max((float(top) for k, mean, deviation in curves for top in (mean + deviation)[k >= least]), default=0)
 
 
 def gallery(plan: Plan, stored: dict[str, np.ndarray]) -> list[Path]:

@@ -1,11 +1,12 @@
-"""Adversarial poisoning (Fig. 4 c, d). Are images found that were made to do harm?
+"""Adversarial poisoning (Fig. 4 c, d). Are images that were made to do harm found?
 
     python -m experiments.poisoning --data DIR --seeds 0 1 2 3 4
 
 30 % of the images of four classes (1, 7, 6 and 9; plane, bird, cat and dog) are attacked by the fast gradient sign
-method on victims, three networks of the same kind that learned the clean images, and then called what the victim says.
-The network of the experiment learns these. Methods search with half of its failures in the four classes. The step of
-the attack is ours: .25 in MNIST and 8/255 in CIFAR-10, of pixels from 0 to 1.
+method, then labelled with what the victim predicts. Victims are networks of the same kind trained on the clean images,
+three for MNIST and one for CIFAR-10. The network of the experiment is trained on the attacked images. Methods search
+with half of its failures in the four classes. The step size of the attack is ours: .25 in MNIST and 8/255 in CIFAR-10,
+for pixels from 0 to 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How a model comes to fail, and how a repair of it is judged: the same for every experiment.
+"""How a model comes to fail, and how a repair of it is judged. This is the same for every experiment.
 
-The training set is damaged in a known way, a network learns it, and what it gets wrong of the test set are the
-failures. Half of them are the query, which methods search with; the other half, the holdout, only judges. Of what the
-network gets right, one half may be read by methods that ask for it (`guard`), the other half judges (`remaining`).
+The training set is damaged in a known way and a network is trained on it. The test examples it gets wrong are the
+failures. Half of them are the query, which methods search with; the other half, the holdout, is only used to judge. Of
+the test examples the network gets right, one half may be read by methods that ask for it (`guard`); the other half
+judges (`remaining`).
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from experiments.sets import SETS, SHARE, DataSet
 
 Pair = tuple[Tensor, Tensor]
 NOTHING, REFERENCE, AGAIN = "nothing removed", "every damaged one removed", "trained again without them"
-REFERENCES = (NOTHING, REFERENCE, AGAIN)  # beside every method
+REFERENCES = (NOTHING, REFERENCE, AGAIN)  # shown next to every method
 KEPT = Path(".cache/experiments")  # weights and rankings of large networks, which several experiments share
 
 
 @dataclass(frozen=True)
 class Start:
-    """Which data, where from and with which seed."""
+    """Which data set, where it is stored, and the seed."""
 
     on: str
     folder: str | None
@@ -48,11 +49,12 @@ class Start:
 
 @dataclass(frozen=True)
 class Damaged:
-    """A training set and which of it was changed, the images as they are shown, and the test set."""
+    """A training set, which of its examples were changed (`mask`), its images as pixels, its true labels, and the test
+    set."""
 
     start: Start
     kind: str
-    train: Arrays  # as the network takes it
+    train: Arrays  # scaled, as the network reads it, with the labels it is trained on
     mask: np.ndarray
     images: np.ndarray
     true: np.ndarray
@@ -61,15 +63,15 @@ class Damaged:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A network that failed, what methods are given, and what judges them."""
+    """A network that failed, the sets that methods may read, and the sets that judge them."""
 
     data: Damaged
     net: nn.Module
     trace: Trace | None
     train: Pair
     sets: dict[str, Pair]
-    said: np.ndarray  # what the network says of the test set
-    known: dict[Any, Any] = field(default_factory=dict)  # made already: rankings by the name of the method, fits
+    predicted: np.ndarray  # the network's predictions on the test set
+    cache: dict[Any, Any] = field(default_factory=dict)  # results several experiments share: rankings, fits, curvature
 
     @property
     def about(self) -> DataSet:
@@ -85,7 +87,7 @@ class Case:
 
     @property
     def accuracy(self) -> float:
-        return float((self.said == self.data.test[1]).mean())
+        return float((self.predicted == self.data.test[1]).mean())
 
     def accuracies(self, model: nn.Module) -> dict[str, float]:
         judged = {k: v for k, v in self.sets.items() if k != "guard" and len(v[1])}
@@ -93,13 +95,13 @@ class Case:
 
 
 def scaled(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
-    """From 0 to 1, less the mean of the training images."""
+    """Pixels from 0 to 1, minus the mean of the training images."""
     mean = np.float32(train.mean(dtype=np.float64) / 255)
     return [part / np.float32(255) - mean for part in (train, *others)]
 
 
 def flipped_labels(start: Start) -> Damaged:
-    """Annotation noise: labels changed by the confusion matrix of the data set."""
+    """Annotation noise: labels changed according to the confusion matrix of the data set."""
     (images, true), (tested, yt) = start.about.read(start.folder, start.seed)
     given, mask = flip_labels(true, start.about.confusion, start.seed)
     x, xt = scaled(images, tested)
@@ -107,7 +109,7 @@ def flipped_labels(start: Start) -> Damaged:
 
 
 def noisy_inputs(start: Start) -> Damaged:
-    """Random input noise: salt and pepper or Gaussian, in 30 % of four classes."""
+    """Random input noise: salt and pepper or Gaussian, in 30 % of the images of four classes."""
     (images, true), (tested, yt) = start.about.read(start.folder, start.seed)
     images, mask = start.about.noise(images, true, start.about.noisy, SHARE, start.seed)
     x, xt = scaled(images, tested)
@@ -115,7 +117,7 @@ def noisy_inputs(start: Start) -> Damaged:
 
 
 def clean_inputs(start: Start) -> Damaged:
-    """What victims learn."""
+    """The undamaged data, which victims are trained on."""
     (images, true), (tested, yt) = start.about.read(start.folder, start.seed)
     x, xt = scaled(images, tested)
     return Damaged(start, "clean", (x, true), np.zeros(len(x), bool), images, true, (xt, yt))
@@ -126,8 +128,8 @@ def seeds_of_victims(start: Start) -> tuple[int, ...]:
 
 
 def poisoned_inputs(start: Start) -> Damaged:
-    """Adversarial poisoning: 30 % of four classes are attacked on victims, networks of the same kind that learned the
-    clean images from other weights, and then called what the victim says."""
+    """Adversarial poisoning: 30 % of the images of four classes are attacked, then labelled with what the victim
+    predicts. Victims are networks of the same kind, trained on the clean images from other initial weights."""
     clean = clean_inputs(start)
     x, true = clean.train
     victims = [trained(clean, seed)[0] for seed in seeds_of_victims(start)]
@@ -140,8 +142,8 @@ def poisoned_inputs(start: Start) -> Damaged:
 
 
 def trained(data: Damaged, seed: int) -> tuple[nn.Module, Trace | None]:
-    """A network that learned it. Large ones are kept in a file, since they take minutes; their weights are rounded to
-    16 bits first, so that the file is half as large and says all there is."""
+    """A network trained on the data. Large ones take minutes, so they are kept in a file. Their weights are rounded to
+    16 bits first: the file is half as large, and a network read from it is the same as the one just trained."""
     about, device = data.start.about, data.start.device
     x, y = (torch.tensor(part, device=device) for part in data.train)
     torch.manual_seed(seed)
@@ -161,26 +163,29 @@ def trained(data: Damaged, seed: int) -> tuple[nn.Module, Trace | None]:
 
 
 def failed(data: Damaged, classes: tuple[int, ...] | None = None) -> Case:
-    """The network that learned it, and its failures in two halves: of these classes alone, where they are named (the
-    rest of the failures is then a set of its own, `other`)."""
+    """Train the network and split its failures into two halves. If classes are named, only their failures are split;
+    the other failures form a set of their own, `other`."""
     start = data.start
     net, trace = trained(data, start.seed)
     xt, yt = (torch.tensor(part, device=start.device) for part in data.test)
-    said = outputs(net, xt).argmax(1).cpu().numpy()
+    predicted = outputs(net, xt).argmax(1).cpu().numpy()
     rng, truth = np.random.default_rng([start.seed, 5]), data.test[1]
-    failures, right = rng.permutation(np.flatnonzero(said != truth)), rng.permutation(np.flatnonzero(said == truth))
+    failures, right = (
+        rng.permutation(np.flatnonzero(predicted != truth)),
+        rng.permutation(np.flatnonzero(predicted == truth)),
+    )
     own = failures if classes is None else failures[np.isin(truth[failures], classes)]
     parts = {"query": own[: len(own) // 2], "holdout": own[len(own) // 2 :], "guard": right[::2],
              "remaining": right[1::2], "other": np.setdiff1d(failures, own)}  # fmt: skip
     sets = {k: (xt[torch.tensor(at, device=start.device)], yt[torch.tensor(at, device=start.device)])
             for k, at in parts.items()}  # fmt: skip
     x, y = (torch.tensor(part, device=start.device) for part in data.train)
-    return Case(data, net, trace, (x, y), sets, said)
+    return Case(data, net, trace, (x, y), sets, predicted)
 
 
 @lru_cache(maxsize=1)
 def case_of(start: Start, damage: Callable[[Start], Damaged]) -> Case:
-    """The network that learned what was damaged so. The last one is kept, since experiments share it."""
+    """The network trained on this kind of damage. The last one is cached, since experiments share it."""
     return failed(damage(start), None if damage is flipped_labels else start.about.noisy)
 
 
@@ -190,27 +195,28 @@ def outputs(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def fine_tuned(case: Case, causes: np.ndarray, **options: Any) -> nn.Module:
-    """The network after it went on training on D∖C, as the paper judges causes; made once, though several ask."""
+    """The network after further training on D∖C, which is how the paper judges causes. Cached, since several
+    experiments need it."""
     options = {"pull": 0.0, "learn": False, "kept": True, **case.about.tuning, **options}
-    asked = "fine-tuned", np.sort(causes).tobytes(), tuple(sorted(options.items()))
-    if asked not in case.known:
+    key = "fine-tuned", np.sort(causes).tobytes(), tuple(sorted(options.items()))
+    if key not in case.cache:
         failures = case.sets["query"] if options["learn"] else None
         with in_half(case):
-            case.known[asked] = treat(
+            case.cache[key] = treat(
                 case.net, case.train, causes, failures=failures, method=methods.fine_tune(**options),
                 batch_size=batch_size(case),
             )  # fmt: skip
-    return case.known[asked]
+    return case.cache[key]
 
 
 def after(case: Case, causes: np.ndarray, **options: Any) -> list[tuple[float, str, float]]:
-    """Rows: what the network gets right once it went on training without them."""
+    """Rows: accuracies after further training without the causes."""
     model = fine_tuned(case, causes, **options)
     return [(len(causes), measure, value) for measure, value in case.accuracies(model).items()]
 
 
 def in_half(case: Case) -> Any:
-    """bfloat16 where autocast allows, while a large network is tuned on a GPU."""
+    """A context: bfloat16 where autocast allows it, while a large network is tuned on a GPU."""
     on = case.about.large and case.train[0].is_cuda
     return torch.autocast("cuda", torch.bfloat16, cache_enabled=False) if on else nullcontext()
 

@@ -1,10 +1,10 @@
-"""Random input noise (Fig. 4 a, b). Does a method avoid noise that does no harm, and find what does?
+"""Random input noise (Fig. 4 a, b). Does a method leave harmless noise alone, and find the noise that does harm?
 
     python -m experiments.random_noise --data DIR --seeds 0 1 2 3 4
 
-30 % of the images of four classes are made noisy: of 1, 7, 6 and 9 with salt and pepper in MNIST, of plane, bird, cat
-and dog with Gaussian noise in CIFAR-10. Methods search with half of the failures in these classes. The levels are
-ours: 30 % of the pixels, and a deviation of 50 of 255.
+30 % of the images of four classes are made noisy: 1, 7, 6 and 9 with salt and pepper in MNIST; plane, bird, cat and dog
+with Gaussian noise in CIFAR-10. Methods search with half of the failures in these classes. The noise levels are ours:
+30 % of the pixels, and a standard deviation of 50 of 255.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The methods that rank training examples, by the names that rows and figures have."""
+"""The methods that rank training examples, under the names used in rows and figures."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ from experiments import protocol
 from experiments.protocol import Case, batch_size
 from experiments.running import GivenUp, written
 
-CURVED = 4000  # examples of D that the curvature of a large model is measured on
+CURVED = 4000  # how many examples of D the curvature of a large model is measured on
 
 
 def of_a_part(case: Case, curvature: Any) -> Any:
-    """That of 4,000 examples of D where the network is large, as the default does."""
+    """For a large network the curvature of 4,000 examples of D, as in the default method; else that of all of D."""
     return Part(curvature, CURVED) if case.about.large else curvature
 
 
 def ewc(case: Case, method: Any, kind: Any) -> Any:
-    """The method as it is; where the network is large, with the diagonal of a part of D."""
+    """The method unchanged; for a large network, with the diagonal measured on a part of D."""
     if not case.about.large:
         return method
     return method._replace(remember=Laplace(of_a_part(case, Diagonal(kind))))
 
 
 def sgd_influence(case: Case) -> Any:
-    """Back through the recorded run; that of a large network is not recorded, and an epoch more stands for it."""
+    """Goes back through the recorded training run. The run of a large network is not recorded; one more epoch stands in
+    for it."""
     return methods.sgd_influence(batch=256, rate=1e-3) if case.about.large else methods.sgd_influence(case.trace)
 
 
@@ -71,28 +72,29 @@ USUAL = (*PAPER, *OURS, *CONTROLS)
 
 
 def chosen(
-    asked: tuple[str, ...], every: Iterable[str] = EVERY, usual: tuple[str, ...] = USUAL
+    wanted: tuple[str, ...], every: Iterable[str] = EVERY, usual: tuple[str, ...] = USUAL
 ) -> tuple[str, ...]:  # fmt: skip
-    """The rows asked for. Where none is, the usual ones: methods of the paper, ours and the controls; `all` is all."""
-    known = tuple(every)
-    for name in asked:
-        if name not in (*known, "all"):
-            raise BadInput(f"no row {name!r}; --method; {nearest(name, known)}")
-    return known if "all" in asked else asked or usual
+    """The rows asked for; `all` means every one. By default the usual ones: the paper's methods, ours and the
+    controls."""
+    possible = tuple(every)
+    for name in wanted:
+        if name not in (*possible, "all"):
+            raise BadInput(f"no row {name!r}; --method; {nearest(name, possible)}")
+    return possible if "all" in wanted else wanted or usual
 
 
 def ranked(case: Case, name: str) -> tuple[np.ndarray, float]:
-    """The scores a method gives D by the query, and the seconds it took; made once, though several experiments ask.
-    Those of a large network are kept in a file beside its weights."""
-    if name not in case.known:
+    """The scores a method gives D with the failures of the query, and the seconds it took. Computed once for all
+    experiments. For a large network they are kept in a file next to its weights."""
+    if name not in case.cache:
         try:
-            case.known[name] = kept(case, name) or rank(case, name, case.sets["query"])
-            keep(case, name, *case.known[name])
+            case.cache[name] = kept(case, name) or rank(case, name, case.sets["query"])
+            keep(case, name, *case.cache[name])
         except GivenUp as why:
-            case.known[name] = why
-    if isinstance(case.known[name], GivenUp):
-        raise case.known[name]
-    return case.known[name]
+            case.cache[name] = why
+    if isinstance(case.cache[name], GivenUp):
+        raise case.cache[name]
+    return case.cache[name]
 
 
 def file_of(case: Case, name: str) -> Path:
@@ -101,12 +103,12 @@ def file_of(case: Case, name: str) -> Path:
 
 
 def mark(case: Case) -> float:
-    """A number that tells this network from another one."""
+    """A number that identifies this network: the sum of its weights."""
     return sum(float(v.double().sum()) for v in case.net.state_dict().values())
 
 
 def kept(case: Case, name: str) -> tuple[np.ndarray, float] | None:
-    """A ranking of this network that was stored."""
+    """The stored ranking of this network, if there is one."""
     path = file_of(case, name)
     if not case.about.large or not path.exists():
         return None
@@ -121,15 +123,15 @@ def keep(case: Case, name: str, scores: np.ndarray, seconds: float) -> None:
         written(file_of(case, name), stream.getvalue())
 
 
-def rank(case: Case, name: str, shown: Any) -> tuple[np.ndarray, float]:
-    """The same with these failures."""
-    if not len(shown[1]):
+def rank(case: Case, name: str, failures: Any) -> tuple[np.ndarray, float]:
+    """The scores a method gives D with these failures, and the seconds it took."""
+    if not len(failures[1]):
         raise GivenUp("the network fails on nothing there")
     with patient(case.patience):
         try:
             influence, seconds = timed(
                 lambda: identify(
-                    case.net, case.train, shown, case.sets["guard"], method=EVERY[name](case),
+                    case.net, case.train, failures, case.sets["guard"], method=EVERY[name](case),
                     batch_size=batch_size(case), progress=False,
                 )
             )  # fmt: skip
@@ -141,23 +143,23 @@ def rank(case: Case, name: str, shown: Any) -> tuple[np.ndarray, float]:
 
 
 def first(case: Case, name: str, share: float) -> np.ndarray:
-    """The causes by a method: so large a share of D, most harmful first."""
+    """The causes by a method: the top share of D, most harmful first."""
     scores, _ = ranked(case, name)
     return np.argsort(-scores, kind="stable")[: round(share * len(scores))]
 
 
 def found(case: Case, scores: np.ndarray, points: int = 40) -> list[tuple[int, str, float]]:
-    """Rows: how many of the first k are damaged, as a share of k, and the average precision."""
+    """Rows: the share of damaged examples among the first k, for several k, and the average precision."""
     hits = np.cumsum(case.wrong[np.argsort(-scores, kind="stable")])
-    at = np.unique(np.linspace(1, len(hits), points + 1).round().astype(int)[1:])
-    at = np.unique([*at, *np.linspace(1, at[0], 8).round().astype(int), *case.about.sizes])
-    shares = [(int(k), "damaged", float(hits[k - 1] / k)) for k in at]
+    ks = np.unique(np.linspace(1, len(hits), points + 1).round().astype(int)[1:])
+    ks = np.unique([*ks, *np.linspace(1, ks[0], 8).round().astype(int), *case.about.sizes])
+    shares = [(int(k), "damaged", float(hits[k - 1] / k)) for k in ks]
     return [*shares, (0, "average precision", average_precision(scores, case.wrong))]
 
 
 @contextmanager
 def patient(seconds: int | None) -> Iterator[None]:
-    """GivenUp once so many seconds have passed; where a clock can ring at all."""
+    """Raises GivenUp after so many seconds. Needs the main thread and SIGALRM; elsewhere there is no limit."""
     if seconds is None or threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
         return

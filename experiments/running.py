@@ -1,5 +1,5 @@
-"""What every experiment shares: what is asked of it, and its rows in one CSV file a seed, from which a second run goes
-on."""
+"""What all experiments share: the plan of a run, and its rows in one CSV file per seed. A second run continues from
+these files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from experiments import ITEMS
 from experiments.protocol import Case, Damaged, Start, case_of
 from experiments.sets import SETS, DataSet
 
-Found = Iterable[tuple[float, str, float]]  # k, a measure and its value
+Values = Iterable[tuple[float, str, float]]  # k, a measure and its value
 COLUMNS = ("seed", "method", "k", "measure", "value")
-LATE = "given up"  # the measure of a row that was; its value is the seconds that were not enough, 0 if it goes on
+LATE = "given up"  # a measure: the value is how many seconds were not enough, or 0 if the next run continues the row
 
 
 class GivenUp(Exception):
-    """A row that takes more than so many seconds, or that no number of seconds would make."""
+    """A row is given up: it takes more than `seconds`, or (infinity) no amount of time would be enough."""
 
     def __init__(self, why: str, seconds: float = math.inf) -> None:
         super().__init__(why)
@@ -39,7 +39,7 @@ class GivenUp(Exception):
 
 
 class Row(NamedTuple):
-    """A number: of a method, with k examples removed or looked at (0 where that says nothing)."""
+    """One number of a method, with k examples removed or looked at (0 where k has no meaning)."""
 
     seed: int
     method: str
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for."""
+    """The options of a run."""
 
     item: str
     on: str = "mnist"
@@ -58,7 +58,7 @@ class Plan:
     out: Path = Path("reproduced")
     seeds: tuple[int, ...] = (0,)
     methods: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = ()  # numbers of causes to remove; those of the data set where empty
+    sizes: tuple[int, ...] = ()  # numbers of causes to remove; if empty, those of the data set
     device: str = "cuda" if torch.cuda.is_available() else "cpu"
     patience: int = 120  # seconds a method may take with a large network before it is given up
 
@@ -82,8 +82,8 @@ class Plan:
 
 
 class Rows:
-    """The rows of a seed, stored whole whenever a method is done. Methods that are there are not made again, unless
-    they were given up after fewer seconds than there are now."""
+    """The rows of one seed. The file is rewritten as a whole whenever a method is done. Methods that have rows are not
+    run again, unless they were given up after fewer seconds than are allowed now."""
 
     def __init__(self, folder: Path, seed: int, patience: float) -> None:
         self.path, self.seed, self.patience = folder / f"seed_{seed}.csv", seed, patience
@@ -94,19 +94,20 @@ class Rows:
         done = {row.method for row in self.rows} - late
         return [name for name in names if name not in done]
 
-    def fill(self, names: Iterable[str], make: Callable[[str], Found]) -> None:
-        """Makes the rows that are missing. One that is given up says so; its reason goes to stderr."""
+    def fill(self, names: Iterable[str], make: Callable[[str], Values]) -> None:
+        """Compute the missing rows. If a row is given up, that is stored in its place, and the reason goes to
+        stderr."""
         for name in self.missing(names):
             try:
-                found = make(name)
+                values = make(name)
             except GivenUp as why:
                 print(f"seed {self.seed}: {name} is given up: {why}", file=sys.stderr, flush=True)
-                found = [(0, LATE, why.seconds)]
-            self.add(name, found)
+                values = [(0, LATE, why.seconds)]
+            self.add(name, values)
 
-    def add(self, method: str, found: Found) -> None:
-        made = [Row(self.seed, method, k, measure, float(value)) for k, measure, value in found]
-        self.rows = [row for row in self.rows if row.method != method] + made
+    def add(self, method: str, values: Values) -> None:
+        new = [Row(self.seed, method, k, measure, float(value)) for k, measure, value in values]
+        self.rows = [row for row in self.rows if row.method != method] + new
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -115,7 +116,7 @@ class Rows:
         print(f"seed {self.seed}: {method}", file=sys.stderr, flush=True)
 
     def pictures(self, **arrays: np.ndarray) -> None:
-        """Images for the figures, beside the rows; those that are there stay."""
+        """Store images for the figures, beside the rows. Arrays already in the file are kept."""
         path = self.path.with_suffix(".npz")
         before = dict(np.load(path)) if path.exists() else {}
         stream = io.BytesIO()
@@ -134,7 +135,7 @@ def read(path: Path) -> list[Row]:
 
 
 def written(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
+    """Write the file whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(path.suffix + ".part")
@@ -145,7 +146,7 @@ def written(path: Path, content: bytes) -> None:
 
 
 def reproduce(plan: Plan) -> list[Path]:
-    """Make the rows of every seed that are not there yet, then draw the figures. Returns the files of the figures."""
+    """Compute the missing rows of every seed, then draw the figures. Returns the files of the figures."""
     if plan.item not in ITEMS:
         raise BadInput(f"no experiment {plan.item!r}; reproduce; {nearest(plan.item, ITEMS)}")
     for seed in plan.seeds:
@@ -158,7 +159,7 @@ def script(item: str) -> ModuleType:
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    """The same numbers every time on the same hardware, but for those of large networks on a GPU."""
+    """Run one seed. The numbers are the same every time on the same hardware, except for large networks on a GPU."""
     large = plan.about.large
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = large
@@ -171,38 +172,38 @@ def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
 
 
 def drawn(plan: Plan) -> list[Path]:
-    """The figures, of all seeds that are there."""
+    """Draw the figures from all seeds that have rows. Returns their files."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         print("figures are drawn with matplotlib, which is not here: run it again where it is", file=sys.stderr)
         return []
     seeds = sorted(plan.folder.glob("seed_*.csv"), key=lambda p: int(p.stem.split("_")[1]))
-    made = script(plan.item)
-    order = {name: i for i, name in enumerate(made.names(replace(plan, methods=("all",))))}
+    module = script(plan.item)
+    order = {name: i for i, name in enumerate(module.names(replace(plan, methods=("all",))))}
     rows = [row for path in seeds for row in read(path)]
-    return made.draw(plan, sorted(rows, key=lambda row: (order.get(row.method.split(": ")[0], -1), row.seed)))
+    return module.draw(plan, sorted(rows, key=lambda row: (order.get(row.method.split(": ")[0], -1), row.seed)))
 
 
 def main(item: str, args: list[str] | None = None) -> None:
-    """An experiment as a script."""
-    ask = argparse.ArgumentParser(prog=f"python -m experiments.{item.replace('-', '_')}", description=ITEMS[item])
-    ask.add_argument("--data", help="folder with mnist.npz, or cifar10_train_part1..5.npz and cifar10_test.npz")
-    ask.add_argument("--on", choices=list(SETS), default="mnist")
-    ask.add_argument("-o", "--out", type=Path, default=Path("reproduced"))
-    ask.add_argument("--seeds", type=int, nargs="+", default=[0])
-    ask.add_argument("--methods", nargs="*", default=[], help="names of rows; all for every one there is")
-    ask.add_argument("--sizes", type=int, nargs="*", default=[], help="numbers of causes to remove")
-    ask.add_argument("--patience", type=int, default=120, help="seconds a method may take with a large network")
-    given: Any = vars(ask.parse_args(args))
+    """Run an experiment as a script."""
+    parser = argparse.ArgumentParser(prog=f"python -m experiments.{item.replace('-', '_')}", description=ITEMS[item])
+    parser.add_argument("--data", help="folder with mnist.npz, or cifar10_train_part1..5.npz and cifar10_test.npz")
+    parser.add_argument("--on", choices=list(SETS), default="mnist")
+    parser.add_argument("-o", "--out", type=Path, default=Path("reproduced"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--methods", nargs="*", default=[], help="names of rows; all for every one there is")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[], help="numbers of causes to remove")
+    parser.add_argument("--patience", type=int, default=120, help="seconds a method may take with a large network")
+    options: Any = vars(parser.parse_args(args))
     try:
-        for path in reproduce(plan_of(item, **given)):
+        for path in reproduce(plan_of(item, **options)):
             print(path)
     except AmendsError as error:
         sys.exit(f"error: {error}")
 
 
-def plan_of(item: str, **given: Any) -> Plan:
-    """A plan from what a person said."""
-    lists = {key: tuple(given[key]) for key in ("seeds", "methods", "sizes")}
-    return Plan(item, **{**given, **lists})
+def plan_of(item: str, **options: Any) -> Plan:
+    """A plan from the options of the command line."""
+    lists = {key: tuple(options[key]) for key in ("seeds", "methods", "sizes")}
+    return Plan(item, **{**options, **lists})

@@ -2,9 +2,9 @@
 
     python -m experiments.sample_efficiency --data DIR --seeds 0 1 2 3 4
 
-Labels are flipped as in `annotation_noise.py`. Every example with a positive score is removed, as in the paper, which
-is mostly about half of the training set; precision and recall are those of the wrong labels among them, average
-precision is that of the ranking. Random removes half.
+Labels are flipped as in `annotation_noise.py`. Every example with a positive score is removed, as in the paper; that is
+usually about half of the training set. Precision and recall count the wrong labels among the removed; average precision
+judges the ranking. Random removes half.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from amends.evaluation.rankings import average_precision
 from experiments.protocol import REFERENCE, Case, after, flipped_labels
 from experiments.rankings import chosen, rank, ranked
-from experiments.running import Found, Plan, Row, Rows, main
+from experiments.running import Plan, Row, Rows, Values, main
 from experiments.tables import Column
 from experiments.tables import saved as table
 
 SHARES = (0.05, 0.1, 0.25, 0.5, 1.0)
-FEW = (0.05, 0.25, 1.0)  # of a large network, for the time it takes
+FEW = (0.05, 0.25, 1.0)  # for a large network, to save time
 
 
 def names(plan: Plan) -> tuple[str, ...]:
@@ -29,28 +29,29 @@ def names(plan: Plan) -> tuple[str, ...]:
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    def row(name: str) -> Found:
+    def row(name: str) -> Values:
         case = plan.case(seed, flipped_labels)
         if name == REFERENCE:
             return after(case, np.flatnonzero(case.wrong))
         shares = FEW if plan.about.large else SHARES
-        return [found for share in shares for found in with_a_share(case, name, share)]
+        return [value for share in shares for value in with_a_share(case, name, share)]
 
     rows.fill([REFERENCE, *names(plan)], row)
 
 
-def with_a_share(case: Case, name: str, share: float) -> Found:
-    """What is found and repaired with the first so many failures of the query."""
+def with_a_share(case: Case, name: str, share: float) -> Values:
+    """Rows: what is found and repaired with the first part of the query's failures."""
     x, y = case.sets["query"]
-    some = max(2, round(share * len(y)))
-    scores, _ = rank(case, name, (x[:some], y[:some])) if share < 1 else ranked(case, name)
+    count = max(2, round(share * len(y)))
+    scores, _ = rank(case, name, (x[:count], y[:count])) if share < 1 else ranked(case, name)
     harmful = scores > np.median(scores) if name == "random" else scores > 0
-    made = [(share, "removed", harmful.sum()), (share, "precision", case.wrong[harmful].mean() if harmful.any() else 0),
-            (share, "recall", harmful[case.wrong].mean()),
-            (share, "average precision", average_precision(scores, case.wrong))]  # fmt: skip
+    found = [(share, "removed", harmful.sum()),
+             (share, "precision", case.wrong[harmful].mean() if harmful.any() else 0),
+             (share, "recall", harmful[case.wrong].mean()),
+             (share, "average precision", average_precision(scores, case.wrong))]  # fmt: skip
     if 0 < harmful.sum() < len(harmful):
-        made += [(share, measure, value) for _, measure, value in after(case, np.flatnonzero(harmful))]
-    return made
+        found += [(share, measure, value) for _, measure, value in after(case, np.flatnonzero(harmful))]
+    return found
 
 
 def draw(plan: Plan, rows: list[Row]) -> list[Path]:

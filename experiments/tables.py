@@ -1,4 +1,4 @@
-"""Rows as a table in Markdown: a line for each method, the mean over seeds with its spread in each cell."""
+"""Rows as a Markdown table: one line per method, and in each cell the mean over seeds with its standard deviation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from experiments.running import LATE, Row, written
 
-Column = tuple[str, float | None]  # a measure, and the k it is taken at; None: whichever k there is
+Column = tuple[str, float | None]  # a measure and its k; None: any k
 
 
 def table(rows: list[Row], columns: dict[str, Column], skip: tuple[str, ...] = ("base",)) -> str:
-    """Methods that were given up say so."""
+    """The table in Markdown. A method that was given up, or lacks seeds, has a note after its name."""
     names = [name for name in dict.fromkeys(row.method for row in rows) if name not in skip]
     seeds = len({row.seed for row in rows})
     lines = [f"| method | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
@@ -28,19 +28,19 @@ def table(rows: list[Row], columns: dict[str, Column], skip: tuple[str, ...] = (
 
 
 def values(rows: list[Row], measure: str, k: float | None) -> list[float]:
-    """Those at k; a method that has only one k in every seed, such as a reference, is shown with that."""
+    """The values at k. A method with only one k in every seed, such as a reference, is shown with that one."""
     own = [row for row in rows if row.measure == measure]
     single = len(own) == len({row.seed for row in own})
     return [row.value for row in own if single or k in (None, row.k)]
 
 
-def cell(of: list[float]) -> str:
-    """Mean and standard deviation, with as many digits as say something."""
-    if not of:
+def cell(numbers: list[float]) -> str:
+    """Mean and standard deviation, with as many digits as are meaningful."""
+    if not numbers:
         return "-"
-    mean, spread = float(np.mean(of)), float(np.std(of))
+    mean, spread = float(np.mean(numbers)), float(np.std(numbers))
     digits = 3 if abs(mean) < 10 else 1 if abs(mean) < 1000 else 0
-    return f"{mean:.{digits}f}" + (f" ± {spread:.{digits}f}" if len(of) > 1 else "")
+    return f"{mean:.{digits}f}" + (f" ± {spread:.{digits}f}" if len(numbers) > 1 else "")
 
 
 def saved(path: Path, rows: list[Row], columns: dict[str, Column]) -> Path:

@@ -2,12 +2,12 @@
 
     python -m experiments.trade_off --data DIR --seeds 0 1 2 3 4
 
-Labels are flipped as in `annotation_noise.py`; the causes are the first 15 % by EWC-influence. Each treatment is run
-plain, as the paper does (EWC-deletion ends by a tenth of the query; Newton removal is one step), and guarded: it may
-cost two points of the right images that methods may read. `searched` chooses among lengths within that guard: points
-on a path of small steps, or Newton steps from a sixteenth to 32 times γ. Fine-tuning on D∖C is the reference; SISA, an
-average of networks that learned D in parts, stands beside it. Rows of the table: k is γ. The paper's γ go from .01 to
-.05; should its log p(C) be a mean over C, they are that divided by |C| here, where it is a sum.
+Labels are flipped as in `annotation_noise.py`; the causes are the first 15 % by EWC-influence. Each treatment is run in
+three ways. `plain` is as in the paper: EWC-deletion stops by a tenth of the query, Newton removal is one step.
+`guarded` may cost two points of the right images that methods may read. `searched` chooses among lengths within that
+guard: points on a path of small steps, or Newton steps from a sixteenth to 32 times γ. Fine-tuning on D∖C is the
+reference; SISA, an average of networks trained on parts of D, is shown too. In the table, k is γ. The paper's γ go from
+.01 to .05. If its log p(C) is a mean over C, they must be divided by |C| here, where it is a sum.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from amends.methods.library.newton import SIZES
 from experiments import sisa
 from experiments.protocol import NOTHING, Case, batch_size, fine_tuned, flipped_labels
 from experiments.rankings import chosen, first, of_a_part, patient
-from experiments.running import LATE, Found, GivenUp, Plan, Row, Rows, main
+from experiments.running import LATE, GivenUp, Plan, Row, Rows, Values, main
 from experiments.shared import Remembered, Steps
 from experiments.tables import Column
 from experiments.tables import saved as table
 
 CAUSES, SHARE = "ewc", 0.15
 GAMMAS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.1)
-FEW = (0.01, 1e-5, 0.05)  # of a large network, for the time it takes; in this order
-STEPS = (1e-6, 1e-5, 1e-4, 0.001, 0.003, 0.01, 0.05)  # of its Newton steps, which share one direction
+FEW = (0.01, 1e-5, 0.05)  # γ of a large network, fewer to save time; in this order
+STEPS = (1e-6, 1e-5, 1e-4, 0.001, 0.003, 0.01, 0.05)  # γ of its Newton steps, which share one direction
 TUNED, SISA = "fine-tuned on D∖C", f"SISA, {sisa.SHARDS} shards"
 REFERENCES = {TUNED: "*", NOTHING: "x", SISA: "P"}
 
 
 @dataclass(frozen=True)
 class Way:
-    """A treatment for each γ, and how it is drawn; a hollow mark where nothing guards what worked."""
+    """A treatment for each γ, and how it is drawn: a hollow mark if nothing guards what worked."""
 
     make: Callable[[Case, float], Any]
     marker: str
@@ -53,11 +53,11 @@ class Way:
 
 
 def ewc(case: Case, method: Any, kind: Any, gamma: float) -> Any:
-    """The method as it is; where the network is large, with the diagonal of a part of D."""
+    """The method unchanged; for a large network, with the diagonal measured on a part of D."""
     if not case.about.large:
         return method
     diagonal = of_a_part(case, Diagonal(kind))
-    return method._replace(remember=Remembered(f"curvature, {kind}", diagonal, case.known, gamma))
+    return method._replace(remember=Remembered(f"curvature, {kind}", diagonal, case.cache, gamma))
 
 
 def printed(case: Case, gamma: float) -> Any:
@@ -69,15 +69,15 @@ def searched(case: Case, gamma: float) -> Any:
 
 
 def newton(case: Case, gamma: float, sizes: tuple[float, ...] = (1.0,)) -> Any:
-    """By conjugate gradients; of a large network with Kronecker factors of a part of D."""
+    """Newton removal by conjugate gradients; for a large network, with Kronecker factors of a part of D."""
     method, step = methods.newton(gamma=gamma), Step(gamma, sizes)
     if not case.about.large:
         return method._replace(editor=step)
-    factors = Remembered("factors", of_a_part(case, methods.kronecker()), case.known)
-    return method._replace(remember=factors, editor=Steps("Newton step", step, case.known))
+    factors = Remembered("factors", of_a_part(case, methods.kronecker()), case.cache)
+    return method._replace(remember=factors, editor=Steps("Newton step", step, case.cache))
 
 
-WHOLE_OR_NOTHING = (1e-9, 1.0)  # of a Newton step: all of it where the guard allows it, and none where it does not
+WHOLE_OR_NOTHING = (1e-9, 1.0)  # sizes of a Newton step: all of it if the guard allows it, else practically none
 
 
 WAYS = {
@@ -95,7 +95,7 @@ def names(plan: Plan) -> tuple[str, ...]:
 
 
 def one_seed(plan: Plan, seed: int, rows: Rows) -> None:
-    def row(name: str) -> Found:
+    def row(name: str) -> Values:
         case = plan.case(seed, flipped_labels)
         causes = first(case, CAUSES, SHARE)
         if name in WAYS:
@@ -114,25 +114,26 @@ def gammas(plan: Plan, name: str) -> tuple[float, ...]:
     return STEPS if name in ("Newton removal, plain", "Newton removal, guarded") else FEW
 
 
-def over_gamma(case: Case, causes: np.ndarray, name: str, values: tuple[float, ...], rows: Rows) -> Found:
-    """Until it is given up. Each is stored as it is made: the next run goes on from there."""
-    there = [row for row in rows.rows if row.method == name and (row.measure != LATE or row.value == math.inf)]
-    made = [(row.k, row.measure, row.value) for row in there]
-    todo = [gamma for gamma in values if gamma not in {row.k for row in there}]
+def over_gamma(case: Case, causes: np.ndarray, name: str, values: tuple[float, ...], rows: Rows) -> Values:
+    """Rows for each γ, until one is given up. Each is stored as soon as it is computed, so the next run continues from
+    there."""
+    stored = [row for row in rows.rows if row.method == name and (row.measure != LATE or row.value == math.inf)]
+    measured = [(row.k, row.measure, row.value) for row in stored]
+    todo = [gamma for gamma in values if gamma not in {row.k for row in stored}]
     for gamma in todo:
         try:
             with patient(case.patience):
-                made += deleted(case, causes, WAYS[name], gamma)
+                measured += deleted(case, causes, WAYS[name], gamma)
         except GivenUp as why:
             print(f"γ = {gamma:g} is given up: {why}", file=sys.stderr, flush=True)
-            return [*made, (gamma, LATE, why.seconds)]
+            return [*measured, (gamma, LATE, why.seconds)]
         if gamma != todo[-1]:
-            rows.add(name, [*made, (todo[-1], LATE, 0)])
-    return made
+            rows.add(name, [*measured, (todo[-1], LATE, 0)])
+    return measured
 
 
-def deleted(case: Case, causes: np.ndarray, way: Way, gamma: float) -> Found:
-    """What is right once the causes were deleted; a row that says so where the weights ran away."""
+def deleted(case: Case, causes: np.ndarray, way: Way, gamma: float) -> Values:
+    """Accuracies once the causes are deleted; a row "given up" if the weights diverged."""
     try:
         model = treat(
             case.net, case.train, causes, failures=case.sets["query"], remaining=case.sets["guard"],
@@ -144,7 +145,7 @@ def deleted(case: Case, causes: np.ndarray, way: Way, gamma: float) -> Found:
 
 
 def front(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Those that no other one beats in both, from what fixes least to what fixes most."""
+    """The Pareto front: the points that no other point beats on both axes, from least fixed to most fixed."""
     best: list[tuple[float, float]] = []
     for fixed, kept in sorted(points, reverse=True):
         if not best or kept > best[-1][1]:
@@ -167,16 +168,16 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
 
 
 def plane(ax: Any, rows: list[Row], title: str, values: Sequence[float]) -> None:
-    """Every treatment for these γ, beside the references, and the front of each kind of treatment."""
+    """Every treatment for these γ, with the references and the front of each kind of treatment."""
     from experiments.figures import BLACK, TREATMENTS, crosses, labelled
 
     points: dict[str, list[tuple[float, float]]] = {kind: [] for kind in TREATMENTS}
     for name, way in WAYS.items():
-        kind, made = name.split(",")[0], {row.k for row in rows if row.method == name and row.measure == "holdout"}
-        look = {"color": TREATMENTS[kind], "marker": way.marker, "linestyle": "-" if way.hollow else "none"}
-        if made:
-            points[kind] += crosses(ax, rows, name, sorted(made & set(values)), label=name, linewidth=0.8,
-                                    markerfacecolor="none" if way.hollow else TREATMENTS[kind], **look)  # fmt: skip
+        kind, measured = name.split(",")[0], {row.k for row in rows if row.method == name and row.measure == "holdout"}
+        drawn_as = {"color": TREATMENTS[kind], "marker": way.marker, "linestyle": "-" if way.hollow else "none"}
+        if measured:
+            points[kind] += crosses(ax, rows, name, sorted(measured & set(values)), label=name, linewidth=0.8,
+                                    markerfacecolor="none" if way.hollow else TREATMENTS[kind], **drawn_as)  # fmt: skip
     for name, marker in REFERENCES.items():
         if any(row.method == name for row in rows):
             crosses(ax, rows, name, (0,), color=BLACK, marker=marker, markersize=9, linestyle="none", label=name)

@@ -1,1 +1,1 @@
-"""Benchmarks that others published: their data and protocol, their methods made again beside ours."""
+"""Benchmarks published by others: their data, their protocol and their methods reimplemented, compared with ours."""

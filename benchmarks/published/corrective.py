@@ -2,14 +2,15 @@
 
     python -m benchmarks.published.corrective --data DIR --kind poison --size 500
 
-DIR holds cifar10_train_part1..5.npz and cifar10_test.npz. *Poison*: so many images of CIFAR-10 get a white patch of 3x3
-in the lower right corner and are called planes. *Confusion*: half as many cats are called dogs, and dogs cats. A
-ResNet-9 learns them. The methods of the paper are told a share of the bad images: to train again without them, to go on
-training without them (fine-tuning), and selective synaptic dampening (SSD, Foster et al. 2024), which shrinks weights
-that matter more for them than for the rest, with the settings that serve it best. amends is told none of them, but
-failures: 500 test images with the patch that are called planes, or cats and dogs that are taken for each other, and
-what is right of the same half of the test set. Judged on the other half: accuracy where the bad data does harm (with
-the patch; cats and dogs), and elsewhere (without it; all other classes).
+DIR holds cifar10_train_part1..5.npz and cifar10_test.npz. *Poison*: `size` images of CIFAR-10 get a white 3x3 patch in
+the lower right corner and are labelled as planes. *Confusion*: `size` / 2 cats are labelled as dogs, and as many dogs
+as cats. A ResNet-9 is trained on them. The methods of the paper are told a share of the bad images: training again
+without them, further training without them (fine-tuning), and selective synaptic dampening (SSD, Foster et al. 2024).
+SSD shrinks weights that matter more for these images than for the rest; its settings are those that serve it best.
+amends is told none of the bad images, but failures: 500 test images with the patch that are predicted as planes, or
+cats and dogs that are confused with each other, and what is right in the same half of the test set. The other half
+judges: accuracy where the bad data does harm (with the patch; cats and dogs), and elsewhere (without the patch; all
+other classes).
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ from benchmarks.training import Augmented, shifted_and_mirrored
 
 STEPS, TUNING, BATCH, RATE, DECAY = 4000, 1000, 512, 0.025, 5e-4
 PATCH, PLANE, CAT, DOG = 3, 0, 3, 5
-SELECTIONS = (0.1, 1, 10, 50, 100, 500, 1e3, 1e4, 1e5, 1e6)  # of SSD: how much more a weight must matter,
-DAMPENINGS = (0.1, 0.5, 1, 5, 10)  # and how far it is then shrunk, times that; of all, what serves best
-SHOWN = 500  # failures that amends is shown
+SELECTIONS = (0.1, 1, 10, 50, 100, 500, 1e3, 1e4, 1e5, 1e6)  # settings of SSD: how much more a weight must matter,
+DAMPENINGS = (0.1, 0.5, 1, 5, 10)  # and how far it is then shrunk, as a multiple of that
+SHOWN = 500  # how many failures amends is shown
 Pair = tuple[Tensor, Tensor]
 Weights = dict[str, Tensor]  # a number for every weight
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """The training set, which of it is bad, a half of the test set to give and one to judge with, as pairs of where
-    the bad data does harm and where it does not."""
+    """The training set, which of it is bad, one half of the test set to give and one to judge with. Each half is a
+    pair: where the bad data does harm, and where it does not."""
 
     kind: str
     train: Pair
@@ -80,8 +81,8 @@ def world(data: Data, kind: str, size: int, seed: int, device: str) -> World:
 
 
 def trained(w: World, kept: Tensor, steps: int, start: nn.Module | None = None) -> nn.Module:
-    """SGD with momentum .9; the rate rises over a hundredth of the steps and falls to a fifth; bfloat16 on a GPU. A
-    patch moves with its image when that is shifted."""
+    """SGD with momentum .9. The rate rises over a hundredth of the steps and falls to a fifth. Uses bfloat16 on a GPU.
+    When an image is shifted, its patch moves with it."""
     torch.manual_seed(w.seed)
     x, y = w.train[0][kept], w.train[1][kept]
     net = ResNet9(scale=1.0, nonlinearity=lambda: nn.CELU(0.075)) if start is None else copy.deepcopy(start)
@@ -97,7 +98,7 @@ def trained(w: World, kept: Tensor, steps: int, start: nn.Module | None = None) 
 
 
 def importance(net: nn.Module, x: Tensor, y: Tensor) -> Weights:
-    """The square of the gradient of each batch, averaged."""
+    """The mean over batches of the squared gradient of each batch."""
     total = {k: torch.zeros_like(p) for k, p in net.named_parameters()}
     parts = list(zip(x.split(BATCH), y.split(BATCH), strict=True))
     for a, b in parts:
@@ -111,38 +112,38 @@ def importance(net: nn.Module, x: Tensor, y: Tensor) -> Weights:
 
 
 @torch.no_grad()
-def shrunk(net: nn.Module, every: Weights, bad: Weights, selection: float, dampening: float) -> nn.Module:
-    """SSD: where the bad images matter `selection` times as much as all, a weight is shrunk in proportion."""
-    made = copy.deepcopy(net)
-    for k, p in made.named_parameters():
-        less = (dampening * every[k] / bad[k].clamp(min=1e-30)).clamp(max=1)
-        p.mul_(torch.where(bad[k] > selection * every[k], less, torch.ones_like(p)))
-    return made
+def shrunk(net: nn.Module, whole: Weights, bad: Weights, selection: float, dampening: float) -> nn.Module:
+    """SSD: a weight is shrunk in proportion where the bad images matter more than `selection` times as much as all."""
+    copied = copy.deepcopy(net)
+    for k, p in copied.named_parameters():
+        shrink = (dampening * whole[k] / bad[k].clamp(min=1e-30)).clamp(max=1)
+        p.mul_(torch.where(bad[k] > selection * whole[k], shrink, torch.ones_like(p)))
+    return copied
 
 
-def dampened(net: nn.Module, w: World, told: Tensor) -> nn.Module:
-    """SSD as its authors' script searches: of all settings the one that is right most often, where harm is done and
+def dampened(net: nn.Module, w: World, known_bad: Tensor) -> nn.Module:
+    """SSD with the search of its authors' script: the setting that is right most often, where harm is done and
     elsewhere, on the half of the test set that may be read."""
     x, y = w.train
-    every, bad = importance(net, x, y), importance(net, x[told], y[told])
+    whole, bad = importance(net, x, y), importance(net, x[known_bad], y[known_bad])
 
     def right(settings: tuple[float, float]) -> float:
-        made = shrunk(net, every, bad, settings[0], settings[0] * settings[1])
-        return sum(float((said(made, a) == b).double().mean()) for a, b in w.given)
+        candidate = shrunk(net, whole, bad, settings[0], settings[0] * settings[1])
+        return sum(float((predictions(candidate, a) == b).double().mean()) for a, b in w.given)
 
     selection, times = max(product(SELECTIONS, DAMPENINGS), key=right)
-    return shrunk(net, every, bad, selection, selection * times)
+    return shrunk(net, whole, bad, selection, selection * times)
 
 
 @torch.no_grad()
-def said(net: nn.Module, x: Tensor) -> Tensor:
+def predictions(net: nn.Module, x: Tensor) -> Tensor:
     return torch.cat([net(part).argmax(1) for part in x.split(1024)])
 
 
 def repaired(net: nn.Module, w: World) -> tuple[nn.Module, np.ndarray]:
-    """`amends.repair` with failures where harm is done, and what is right of the same half."""
+    """`amends.repair` with the failures where harm is done, and what is right in the same half."""
     (xh, yh), (xo, yo) = w.given
-    harmed, other = said(net, xh), said(net, xo)
+    harmed, other = predictions(net, xh), predictions(net, xo)
     called = harmed == PLANE if w.kind == "poison" else (harmed == CAT) | (harmed == DOG)
     failed = ((harmed != yh) & called).nonzero().flatten()[:SHOWN]
     right = torch.cat([xh[harmed == yh], xo[other == yo]]), torch.cat([yh[harmed == yh], yo[other == yo]])
@@ -152,39 +153,39 @@ def repaired(net: nn.Module, w: World) -> tuple[nn.Module, np.ndarray]:
 
 
 def main(args: list[str] | None = None) -> None:
-    ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    ask.add_argument("--data", required=True, help="folder with cifar10_train_part1..5.npz and cifar10_test.npz")
-    ask.add_argument("--kind", choices=["poison", "confusion"], required=True)
-    ask.add_argument("--size", type=int, required=True, help="bad images")
-    ask.add_argument("--told", type=float, nargs="+", default=[0.1, 0.5, 1.0], help="shares of them that are known")
-    ask.add_argument("--seed", type=int, default=0)
-    ask.add_argument("--steps", type=int, default=STEPS)
-    ask.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    given = ask.parse_args(args)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", required=True, help="folder with cifar10_train_part1..5.npz and cifar10_test.npz")
+    parser.add_argument("--kind", choices=["poison", "confusion"], required=True)
+    parser.add_argument("--size", type=int, required=True, help="bad images")
+    parser.add_argument("--told", type=float, nargs="+", default=[0.1, 0.5, 1.0], help="shares of them that are known")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args(args)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    w = world(Data(given.data), given.kind, given.size, given.seed, given.device)
-    everything = torch.arange(len(w.train[1]), device=given.device)
-    net, seconds = timed(lambda: trained(w, everything, given.steps))
+    w = world(Data(options.data), options.kind, options.size, options.seed, options.device)
+    everything = torch.arange(len(w.train[1]), device=options.device)
+    net, seconds = timed(lambda: trained(w, everything, options.steps))
     print("| method | told | where harm is done | elsewhere | seconds |\n|---|---|---|---|---|")
 
-    def row(name: str, told: str, model: nn.Module, seconds: float, note: str = "") -> None:
-        right = [f"{float((said(model, x) == y).double().mean()):.3f}" for x, y in w.judges]
-        print(f"| {name} | {told} | {' | '.join(right)} | {seconds:.0f} |{note}", flush=True)
+    def row(name: str, share_known: str, model: nn.Module, seconds: float, note: str = "") -> None:
+        right = [f"{float((predictions(model, x) == y).double().mean()):.3f}" for x, y in w.judges]
+        print(f"| {name} | {share_known} | {' | '.join(right)} | {seconds:.0f} |{note}", flush=True)
 
     row("as it was trained", "-", net, seconds)
     (model, removed), seconds = timed(lambda: repaired(net, w))
     bad = set(w.bad.tolist())
     hits = sum(int(i) in bad for i in removed)
     row("amends.repair", "failures alone", model, seconds, f" <!-- {len(removed)} removed, {hits} of them bad -->")
-    tuning = round(given.steps * TUNING / STEPS)
-    for share in given.told:
-        told = w.bad[torch.randperm(len(w.bad), generator=torch.Generator().manual_seed(w.seed)).to(w.bad.device)]
-        told = told[: max(1, round(share * len(told)))]
-        kept = everything[~torch.isin(everything, told)]
+    tuning = round(options.steps * TUNING / STEPS)
+    for share in options.told:
+        known_bad = w.bad[torch.randperm(len(w.bad), generator=torch.Generator().manual_seed(w.seed)).to(w.bad.device)]
+        known_bad = known_bad[: max(1, round(share * len(known_bad)))]
+        kept = everything[~torch.isin(everything, known_bad)]
         for name, make in (
-            ("SSD", lambda told=told: dampened(net, w, told)),
+            ("SSD", lambda known_bad=known_bad: dampened(net, w, known_bad)),
             ("fine-tuning", lambda kept=kept: trained(w, kept, tuning, net)),
-            ("training again", lambda kept=kept: trained(w, kept, given.steps)),
+            ("training again", lambda kept=kept: trained(w, kept, options.steps)),
         ):
             model, seconds = timed(make)
             row(name, f"{share:.0%}", model, seconds)

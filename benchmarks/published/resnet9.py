@@ -10,7 +10,7 @@ from torch.nn import functional as nnf
 
 
 class ResNet9(nn.Module):
-    """Logits are `scale` times what the last layer gives."""
+    """Its logits are `scale` times the outputs of the last layer."""
 
     def __init__(
         self, classes: int = 10, width: int = 64, scale: float = 0.2, nonlinearity: Callable[[], nn.Module] = nn.ReLU
@@ -47,7 +47,7 @@ class Shortcut(nn.Module):
 
 
 def step(net: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor) -> None:
-    """Of training; in bfloat16 on a GPU."""
+    """One training step; in bfloat16 on a GPU."""
     optimiser.zero_grad()
     with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
         loss = nnf.cross_entropy(net(x), y)
