@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from amends.curvature.implicit import ImplicitPrecision
 from amends.curvature.kinds import GGN, Kind, Measure
 from amends.errors import NotConverged, at_least
 from amends.evidence.factor import Factor
-from amends.evidence.params import Params, dot, plus, scaled, zeros_like
+from amends.evidence.params import Params, dot, flatten, plus, scaled, unflatten, zeros_like
+
+KEPT = 2**30  # bytes of earlier residuals that conjugate gradients keep; the first matter most
 
 
 def norm(vector: Params) -> float:
@@ -53,30 +56,44 @@ class Solver(Measure, ABC):
 
 @dataclass(frozen=True)
 class CG(Solver):
-    """Conjugate gradients, for models of any size; each step is one pass over the data."""
+    """Conjugate gradients, for models of any size; each step is one pass over the data.
+
+    Without rounding every residual is orthogonal to all earlier ones. Rounding undoes that where a few directions have
+    most of the curvature, as in a network that has memorised its labels: the steps double or never end, and another
+    batch size gives other digits. So each residual is made orthogonal again to the first ones, as many as `KEPT` holds.
+    """
 
     def solve(self, precision: ImplicitPrecision, vector: Params) -> Params:
-        """Preconditioned by the diagonal."""
-        scale = {k: d + max(precision.lift, 1e-12) for k, d in precision.diagonal.items()}
-        solution, residual, start = zeros_like(vector), vector, norm(vector)
+        """In coordinates in which the diagonal is 1."""
+        start = norm(vector)
         if start == 0:
-            return solution
-        z = {k: residual[k] / scale[k] for k in scale}
-        direction, rz = z, dot(residual, z)
-        left = start
+            return zeros_like(vector)
+        root = flatten({k: precision.diagonal[k] for k in vector}).add(max(precision.lift, 1e-12)).sqrt()
+        residual = flatten(vector) / root
+        direction, size = residual, residual @ residual
+        solution, basis, left = torch.zeros_like(residual), [residual / size.sqrt()], start
         for _ in range(self.steps):
-            image = precision.lifted(direction)
-            step = rz / dot(direction, image)
-            solution, residual = plus(solution, direction, step), plus(residual, image, -step)
-            left = norm(residual)
+            image = flatten(precision.lifted(unflatten(direction / root, vector))) / root
+            step = size / (direction @ image)
+            solution, residual = solution + step * direction, _orthogonal(residual - step * image, basis)
+            left = float((residual * root).norm())
             if not left < float("inf"):
                 break
             if left <= self.tolerance * start:
-                return solution
-            z = {k: residual[k] / scale[k] for k in scale}
-            rz, old = dot(residual, z), rz
-            direction = plus(z, direction, rz / old)
+                return unflatten(solution / root, vector)
+            size, old = residual @ residual, size
+            if (len(basis) + 1) * residual.nbytes <= KEPT:
+                basis.append(residual / size.sqrt())
+            direction = residual + (size / old) * direction
         raise _stopped("conjugate gradients", left / start, self.tolerance, self.steps)
+
+
+def _orthogonal(vector: Tensor, basis: list[Tensor]) -> Tensor:
+    """The part of it that is orthogonal to all of an orthonormal basis; twice, since once leaves the rounding of a
+    vector that nearly lay in it."""
+    for unit in basis * 2:
+        vector = vector - (unit @ vector) * unit
+    return vector
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
+from numpy.testing import assert_allclose
+from torch import nn
 from torch.testing import assert_close
 
+from amends import identify, methods, treat
 from amends.curvature import CG, GD, GGN, Dense, Empirical, LiSSA, solvers
 from amends.curvature.solvers import largest
 from amends.errors import NotConverged
+from amends.evidence.network import Network
 from amends.evidence.params import flatten, unflatten
+from amends.likelihoods import Gaussian
 from tests.conftest import classification, factor
 from tests.curvature.worlds import world
 
@@ -35,6 +40,48 @@ def test_the_dense_solution(name, kind):
     expected = flatten(Dense(kind, prior=20.0)(data, theta).solve(g))
     solution = flatten(make(kind=kind, prior=20.0)(data, theta).solve(g))
     assert (solution - expected).norm() <= tolerance * expected.norm()
+
+
+def test_conjugate_gradients_take_no_more_steps_than_there_are_directions():
+    """True without rounding. With it, and eigenvalues from 1 to 10¹², the plain recursion is nowhere near by then."""
+    n = 40
+    g = torch.Generator().manual_seed(0)
+    turn = torch.linalg.qr(torch.randn(n, n, generator=g, dtype=torch.float64))[0]
+    x = (turn * torch.logspace(0, 6, n, dtype=torch.float64)) @ turn.T
+    network = Network.of(nn.Linear(n, 1, bias=False, dtype=torch.float64), Gaussian(1.0))
+    vector = {"weight": torch.randn(1, n, generator=g, dtype=torch.float64)}
+    precision = CG(prior=1e-6, steps=n)(factor(network, x, torch.zeros(n, 1, dtype=torch.float64)), network.params)
+    residual = flatten(vector) - flatten(precision @ precision.solve(vector))
+    assert residual.norm() <= 1e-3 * flatten(vector).norm()
+
+
+@pytest.fixture(scope="module")
+def memorised():
+    """A network that has learned random labels by heart, its data, and failures."""
+    g = torch.Generator().manual_seed(0)
+    x, y = torch.randn(130, 20, generator=g, dtype=torch.float64), torch.randint(0, 4, (130,), generator=g)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 24), nn.Tanh(), nn.Linear(24, 4)).double()
+    adam = torch.optim.Adam(model.parameters(), 1e-2)
+    for _ in range(200):
+        adam.zero_grad()
+        loss = nn.functional.cross_entropy(model(x[10:]), y[10:])
+        loss.backward()
+        adam.step()
+    assert loss < 0.02
+    return model, (x[10:], y[10:]), (x[:10], y[:10])
+
+
+def test_linear_influence_and_newton_do_not_depend_on_the_compute_batch(memorised):
+    model, train, failures = memorised
+    method = methods.linear(methods.cg(damping=0.01))
+    small, large = (identify(model, train, failures, method=method, batch_size=b).scores for b in (7, 200))
+    assert_allclose(small, large, rtol=0, atol=1e-9 * abs(large).max())
+    small, large = (
+        treat(model, train, [1, 5, 9], method=methods.newton(), batch_size=b).state_dict() for b in (7, 200)
+    )
+    for name in small:
+        assert_close(small[name], large[name], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
