@@ -17,11 +17,11 @@ def verify(run: Path, as_json: bool) -> None:
     or missing. Your decisions in causes.csv are yours to change, so that file is only read through."""
     from amends.errors import RunMismatch
     from amends.runs import manifest
-    from amends.runs.run import Run
+    from amends.runs.run import SHARD, Run
 
-    opened = Run.open(run)
-    damaged = list(manifest.damage(run))
-    if not damaged:
+    opened = Run.open(run, shards=True)
+    damaged = list(opened.damage())
+    if not damaged and opened.state != SHARD:
         opened.causes()
     if as_json:
         print_json({"run": str(run), "files": len(manifest.read(run)), "damaged": damaged,

@@ -99,6 +99,10 @@ class Run:
     def trusting(self, trust: bool) -> Run:
         return replace(self, trusted=trust)
 
+    def damage(self) -> Iterator[str]:
+        """A line for each file that is damaged or missing. A shard has no causes.csv yet."""
+        return manifest.damage(self.folder, (manifest.EDITED,) if self.state == SHARD else ())
+
     @property
     def done(self) -> bool:
         return self.state == DONE

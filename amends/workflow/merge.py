@@ -18,8 +18,7 @@ from amends.methods import Default
 from amends.progress import Progress
 from amends.runs.claim import claimed
 from amends.runs.compare import same_recipe
-from amends.runs.files import read_toml
-from amends.runs.manifest import EDITED, damage, write_run
+from amends.runs.manifest import write_run
 from amends.runs.run import IDENTIFIED, SHARD, Run
 from amends.workflow.job import Job
 from amends.workflow.store import write_first_search
@@ -85,14 +84,13 @@ def shards_in(folders: Sequence[Path]) -> list[Run]:
     for folder in folders:
         if not (folder / "run.toml").is_file():
             raise BadInput(f"no such run folder; {folder}; make it with amends identify --shard")
-        about = read_toml(folder / "run.toml")
-        if about.get("run", {}).get("state") != SHARD:
+        run = Run.open(folder, shards=True)
+        if run.state != SHARD:
             raise BadInput(f"the run is no shard; {folder}; give the folders of amends identify --shard")
-        broken = next((line for line in damage(folder) if not line.startswith(EDITED)), None)
-        if broken is not None:
+        if (broken := next(run.damage(), None)) is not None:
             raise RunMismatch(broken)
-        opened.append(Run(folder, about))
-        same_recipe(opened[0], about)
+        opened.append(run)
+        same_recipe(opened[0], run.about)
     return opened
 
 

@@ -72,7 +72,7 @@ def test_shards_of_another_search_or_that_were_damaged_are_refused(parts, capsys
     assert "shard.npz is not as it was written" in capsys.readouterr().err
 
 
-def test_a_shard_is_listed_named_as_one_and_removed(tmp_path, capsys):
+def test_a_shard_is_listed_named_as_one_verified_and_removed(tmp_path, capsys):
     part = tmp_path / "part-0"
     assert amends("identify", "-o", part, "--shard", "0/2", *ASK) == 0
     capsys.readouterr()
@@ -82,5 +82,9 @@ def test_a_shard_is_listed_named_as_one_and_removed(tmp_path, capsys):
     assert not listed.err
     assert amends("treat", part, "-q") == 2
     assert f"the run is one shard of a search; {part}; run amends merge" in capsys.readouterr().err
+    assert amends("verify", part) == 0
+    with (part / "shard.npz").open("ab") as file:
+        file.write(b"x")
+    assert amends("verify", part) == 3
     assert amends("runs", "rm", part, "--yes") == 0
     assert not part.exists()
