@@ -15,7 +15,7 @@ from experiments.running import Row
 
 STYLE = {  # name and colour of the paper's methods, the default, and methods that are best by some measure
     "ewc_as_printed": ("EWC-influence, as printed", "#d62728"),
-    "ewc": ("EWC-influence, at its optimum", "#ff7f0e"),
+    "ewc": ("EWC-influence, with L-BFGS", "#ff7f0e"),
     "linear, gd": ("linear influence, GD", "#1f77b4"),
     "linear, sa": ("linear influence, SA", "#17becf"),
     "sgd_influence": ("SGD-influence", "#2ca02c"),
