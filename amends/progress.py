@@ -18,12 +18,14 @@ TRUST = 0.25  # weight of the first guess of a rate against measured steps, as a
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the work: the name it is announced by, its steps, and the cost of a step in units of its kind."""
+    """A part of the work: the name it is announced by, its steps, and the cost of a step in units of its kind. Of the
+    steps in `perhaps` nobody knows beforehand whether they are needed: all of them or none."""
 
     name: str
     kind: str
     steps: int
     cost: float
+    perhaps: int = 0
 
 
 @dataclass
@@ -37,6 +39,7 @@ class Course:
     _at: int = -1
     _step: int = 0
     _since: float = 0.0
+    _more: int = 0  # steps made so far that were only perhaps needed
     _spent: dict[str, tuple[float, float]] = field(default_factory=dict)  # seconds and units of the steps that ended
 
     def begin(self, name: str) -> bool:
@@ -57,6 +60,9 @@ class Course:
         self._end()
         self._step += 1
         self._since = self.clock()
+        part = self.parts[self._at] if self._at >= 0 else None
+        if part is not None and part.steps < self._step <= part.steps + part.perhaps:
+            self._more += 1
 
     def _end(self) -> None:
         if self._at >= 0 and self._step:
@@ -69,17 +75,28 @@ class Course:
         """The number of this step among all, from 1."""
         steps = self.parts[self._at].steps if self._at >= 0 else 0
         before = sum(part.steps for part in self.parts[: max(0, self._at)])
-        return max(1, before + min(max(1, self._step), steps))
+        return max(1, before + min(max(1, self._step), steps) + self._more)
 
     @property
     def total(self) -> int:
-        return sum(part.steps for part in self.parts)
+        """How many steps are needed, as far as that is known."""
+        known = sum(part.steps for part in self.parts) + self._more
+        if not self._needed:
+            return known
+        part = self.parts[self._at]
+        return known + max(0, part.steps + part.perhaps - max(part.steps, self._step))
 
-    def left(self) -> float | None:
-        """Seconds until the end, or None if that is not known yet."""
+    @property
+    def _needed(self) -> bool:
+        """Whether the steps that this part perhaps needed turned out to be needed."""
+        part = self.parts[self._at] if self._at >= 0 else None
+        return part is not None and part.perhaps > 0 and (self._step > part.steps or not part.steps)
+
+    def left(self, perhaps: bool = False) -> float | None:
+        """Seconds until the end, or None if that is not known yet; with `perhaps`, also of steps that may be needed."""
         seconds = 0.0
         for kind in {part.kind for part in self.parts}:
-            units = self._units_left(kind)
+            units = self._units_left(kind, perhaps)
             rate = self._rate(kind)
             if units and rate is None:
                 return None
@@ -90,12 +107,16 @@ class Course:
             seconds += max(0.0, running - (self.clock() - self._since))
         return seconds
 
-    def _units_left(self, kind: str) -> float:
-        """The cost of all steps of a kind that have not begun."""
-        units = sum(part.steps * part.cost for part in self.parts[self._at + 1 :] if part.kind == kind)
+    def _units_left(self, kind: str, perhaps: bool) -> float:
+        """The cost of the steps of a kind that have not begun."""
+
+        def steps(part: Part, needed: bool) -> int:
+            return part.steps + (part.perhaps if perhaps or needed else 0)
+
+        units = sum(steps(part, False) * part.cost for part in self.parts[self._at + 1 :] if part.kind == kind)
         if self._at >= 0 and self.parts[self._at].kind == kind:
             current = self.parts[self._at]
-            units += max(0, current.steps - self._step) * current.cost
+            units += max(0, steps(current, self._needed) - self._step) * current.cost
         return units
 
     def _rate(self, kind: str) -> float | None:
@@ -112,6 +133,15 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return many(max(1, round(seconds)), "second")
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def between(least: float, most: float) -> str:
+    """Two durations in words, the unit once; one where they are the same in words."""
+    low, high = duration(least), duration(most)
+    if low == high:
+        return high
+    number, unit = low.split()
+    return f"{number if unit.rstrip('s') == high.split()[1].rstrip('s') else low} to {high}"
 
 
 @dataclass
@@ -188,9 +218,9 @@ class Progress:
             return
         course = self._course
         if course is not None:
-            left = course.left()
+            least, most = course.left(), course.left(perhaps=True)
             what = f"{course.number} of {course.total}: {what}"
-            what += "" if left is None else f"; about {duration(left)} left"
+            what += "" if least is None or most is None else f"; about {between(least, most)} left"
         if self.bar is not None:
             self.bar.update(self._task, description=what)
         else:

@@ -13,7 +13,7 @@ from amends.algorithm.options import Options
 from amends.algorithm.problem import Problem
 from amends.evidence.prepare import prepare
 from amends.methods import Default
-from amends.progress import Course, Part, Progress, duration
+from amends.progress import Course, Part, Progress, between, duration
 from tests.worlds import cheaply
 
 PARTS = [Part("looking", "search", 2, 10.0), Part("trying", "fit", 4, 1.0), Part("judging", "fit", 2, 3.0)]
@@ -80,6 +80,40 @@ def test_a_step_that_takes_longer_than_expected_is_about_to_end():
     assert c.left() == 0
 
 
+@pytest.mark.parametrize("needed", [False, True])
+def test_steps_that_are_perhaps_needed_count_only_once_they_are(needed):
+    """Two rates of forgetting where one does, and a repeat where luck is not ruled out: without them the time left is
+    exact from the start, with them never more than what is shown as the most."""
+    parts = [Part("rates", "fit", 1, 2.0, perhaps=1), Part("sizes", "fit", 3, 1.0), Part("repeat", "fit", 0, 3.0, 2)]
+    clock = Clock()
+    c = Course(parts, {"fit": 1.0}, clock)
+    made = [("rates", 2.0), *[("rates", 2.0)] * needed, *[("sizes", 1.0)] * 3, *[("repeat", 3.0)] * 2 * needed]
+    end, numbers, totals = sum(seconds for _, seconds in made), [], []
+    assert (c.left(), c.left(perhaps=True)) == (5, 13)
+    for name, seconds in made:
+        c.begin(name)
+        c.step()
+        left = end - clock.now
+        assert c.left() <= left <= c.left(perhaps=True)
+        if not needed:
+            assert c.left() == pytest.approx(left)
+        if name == "repeat":
+            assert c.left() == c.left(perhaps=True) == pytest.approx(left), "now it is known"
+        numbers.append(c.number)
+        totals.append(c.total)
+        clock.now += seconds
+    assert numbers == list(range(1, len(made) + 1))
+    assert totals == ([4, 5, 5, 5, 5, 7, 7] if needed else [4] * 4)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "words"),
+    [(5, 5.2, "5 seconds"), (1, 20, "1 to 20 seconds"), (80, 200, "80 seconds to 3 minutes"), (5, 0.2, "5 seconds")],
+)
+def test_two_durations_are_words(least, most, words):
+    assert between(least, max(least, most)) == words
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(0.2, "1 second"), (40.4, "40 seconds"), (100, "2 minutes"), (5399, "90 minutes"), (9000, "2.5 hours")],
@@ -96,7 +130,9 @@ def test_a_repair_says_in_a_few_lines_how_far_it_is(planted, capsys):
     numbers = [int(m[1]) for m in shown if m]
     assert numbers == sorted(numbers)
     assert numbers[0] == 1
-    assert len({m[2] for m in shown if m}) == 1
+    totals = [int(m[2]) for m in shown if m]
+    assert totals == sorted(totals), "more only where more turns out to be needed"
+    assert numbers[-1] == totals[-1]
     assert 8 <= len(lines) <= 15, "a line for each part, not for each fit"
 
 
@@ -115,13 +151,13 @@ def test_everything_a_repair_announces_is_in_its_plan(planted, monkeypatch, show
 
 
 def test_as_many_fits_are_made_as_were_planned(planted, result, monkeypatch):
-    """Where the size is given nothing is left to chance: the plan holds to the fit."""
+    """Where the size is given and luck is not ruled out, the plan holds to the fit."""
     fits, made = [], []
     monkeypatch.setattr(Progress, "counter", lambda self, what: fits.append(what) or (lambda i: None))
     monkeypatch.setattr(Progress, "plan", lambda self, parts, rates: made.extend(parts))
     treat_with = amends.methods.fine_tune(epochs=2)
     amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=treat_with), progress=True)
-    assert sum(p.steps for p in made) == len(fits) == 6
+    assert sum(p.steps + p.perhaps for p in made) == len(fits) == 6
 
 
 @pytest.mark.parametrize("budget", ["quick", "default", "thorough"])
@@ -134,7 +170,7 @@ def test_the_plan_costs_what_the_estimate_says(planted, budget):
     usual = Default(budget).treating(examples=300).editor.climb.epochs
     plain, learning = fits(problem.plan.settings, len(problem.plan.alternatives), False, True)
     expected = usual * (plain * 300 + learning * seen(problem.plan.settings, size))
-    assert sum(p.steps * p.cost for p in parts) == pytest.approx(expected)
+    assert sum((p.steps + p.perhaps) * p.cost for p in parts) == pytest.approx(expected)
     names = [p.name for p in of_search(Default(budget), given["train"], 40, 200)]
     assert [n.removeprefix("trying ") for n in names[:-1]] == list(Default(budget).identifying(True))
 

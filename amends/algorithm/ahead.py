@@ -35,7 +35,7 @@ def of_treatment(plan: Plan, train: Factor, failures: Factor, size: Size) -> lis
     def cost(f: Fits) -> float:
         return epochs * f.long * (learned if f.learns else usual)
 
-    return _joined([Part(f.name, FIT, f.number, cost(f)) for f in parts])
+    return _joined([Part(f.name, FIT, *((0, cost(f), f.number) if f.perhaps else (f.number, cost(f)))) for f in parts])
 
 
 def rates(plan: Plan, train: Factor) -> dict[str, float]:
@@ -77,8 +77,8 @@ def _joined(parts: Sequence[Part]) -> list[Part]:
     for part in parts:
         if made and made[-1].name == part.name:
             last = made.pop()
-            steps = last.steps + part.steps
-            cost = (last.steps * last.cost + part.steps * part.cost) / max(1, steps)
-            part = Part(part.name, part.kind, steps, cost)
+            old, new = (one.steps + one.perhaps for one in (last, part))
+            cost = (old * last.cost + new * part.cost) / max(1, old + new)
+            part = Part(part.name, part.kind, last.steps + part.steps, cost, last.perhaps + part.perhaps)
         made.append(part)
     return made

@@ -25,6 +25,7 @@ TANGENTS = ("grad_dot", "linear")  # members without steps: a derivative along o
 HOLDING = ("functional", "functional + ewc")  # members that right examples hold
 SEARCH, FIT = "search", "fit"  # kinds of work
 STEPS = 8  # of fine-tuning, made to see how long one takes
+ONCE_MORE = "fitting the repair and its controls once more"
 
 
 class Size(NamedTuple):
@@ -87,13 +88,14 @@ def announce_search(method: Any, train: Factor, failures: int, right: int, shown
 
 
 class Fits(NamedTuple):
-    """A part of the treatment: the `number` of its fits, how `long` each is (a whole fit is 1), and whether they also
-    learn from the failures."""
+    """A part of the treatment: the `number` of its fits, how `long` each is (a whole fit is 1), whether they also learn
+    from the failures, and whether they are only `perhaps` needed."""
 
     name: str
     number: int
     long: float = 1.0
     learns: bool = False
+    perhaps: bool = False
 
 
 def fitting(
@@ -114,12 +116,13 @@ def fitting(
     controls = each + (each * sizes if curve.refits_of_all and not asked else each)
     part = short if ours else 1.0
     return [
-        Fits("trying how to forget", 1 + others if others else 0, short),
+        Fits("trying how to forget", min(1, others), short),
+        Fits("trying how to forget", others, short, perhaps=True),
         Fits("trying how many to remove", max(0, tried - known), short),
         *_whole("fitting what was chosen, and its controls", chosen + controls, begun, part),
         Fits("learning from the failures as well", each if learn else 0, passes, learns=True),
-        *_whole("fitting the repair and its controls once more", 3 * more, 0, part),
-        Fits("fitting the repair and its controls once more", more if learn else 0, passes, learns=True),
+        *(once._replace(perhaps=True) for once in _whole(ONCE_MORE, 3 * more, 0, part)),
+        Fits(ONCE_MORE, more if learn else 0, passes, learns=True, perhaps=True),
     ]
 
 
@@ -131,7 +134,7 @@ def _whole(name: str, number: int, begun: int, short: float) -> list[Fits]:
 
 
 def fits(settings: Settings, others: int, asked: bool, learn: bool) -> tuple[float, float]:
-    """How many whole fine-tunings forget, and how many learn as well."""
+    """How many whole fine-tunings forget, and how many learn as well, at most."""
     made = fitting(settings, others, asked, learn)
     plain, learning = (sum(f.number * f.long for f in made if f.learns is learns) for learns in (False, True))
     return plain, learning
@@ -139,7 +142,8 @@ def fits(settings: Settings, others: int, asked: bool, learn: bool) -> tuple[flo
 
 def seconds(given: dict[str, Factor], default: Default, each: float, asked: bool = False, learn: bool = True,
             epochs: float | None = None) -> float:  # fmt: skip
-    """Seconds of a repair, from `each`, the seconds of one gradient, and from a few timed steps of fine-tuning."""
+    """Seconds of a repair at most, from `each`, the seconds of one gradient, and from a few timed steps of
+    fine-tuning."""
     train, size = given["train"], Size.of(given)
     of_size = large(train.network.params)
     settings = default.settings_for(of_size)

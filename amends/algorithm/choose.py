@@ -9,6 +9,7 @@ from functools import cached_property, partial
 
 import torch
 
+from amends.algorithm.budget import ONCE_MORE
 from amends.algorithm.curve import (
     CAUSES,
     LEARNED,
@@ -103,7 +104,7 @@ class Chooser:
     def _again(self, choice: Choice, points: list[CurvePoint]) -> Choice:
         """The same choice, with all fits of the compared points that the settings ask for."""
         fitting = self.fitting
-        fitting.progress.say("fitting the repair and its controls once more")
+        fitting.progress.say(ONCE_MORE)
         compared = sorted({at for pair in choice.against for at in pair})
         learned = [at for at in compared if points[at].by == LEARNED]
         forgotten = [at for at in compared if at not in learned]
