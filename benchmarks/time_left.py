@@ -44,7 +44,10 @@ class Watched:
 def row(setting: str, seed: int, data: str) -> str:
     world, _ = price.trained(data, setting, seed, "cpu")
     watched, start = Watched(), time.monotonic()
-    with patch.object(Progress, "_show", lambda *given: watched.note(*given)), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        patch.object(Progress, "_show", lambda *given: watched.note(*given)),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         amends.repair(world.net, world.known, *world.held_out, seed=seed, progress=True)
     end = time.monotonic()
     inside = [(least, most, end - at) for at, least, most in watched.shown

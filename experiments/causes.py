@@ -16,7 +16,7 @@ import numpy as np
 from experiments.protocol import NOTHING, REFERENCE, after, flipped_labels
 from experiments.rankings import chosen, ranked
 from experiments.running import Plan, Row, Rows, Values, main
-from experiments.tables import Column
+from experiments.tables import Column, removed
 from experiments.tables import saved as table
 
 SEMI_ORACLE = "semi-oracle: every wrong label removed"
@@ -44,9 +44,10 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     semi-oracle in the same network."""
     from experiments.figures import BLACK, best_first, dots, height, labelled, legend, panels, saved, series
 
-    sizes = sorted({plan.removed[len(plan.removed) // 3], plan.removed[-1]})
+    every = removed(rows)
+    sizes = sorted({every[len(every) // 3], every[-1]})
     gained = {measure: series(rows, measure, sizes, less=REFERENCE) for measure in TITLES}
-    several, tall = len(plan.removed) > 1, height(gained["holdout"])
+    several, tall = len(every) > 1, height(gained["holdout"])
     above, below = ("abc", "def") if several else ("", "abc")
     figure, axes = panels(9.5, tall + 3.2 * several, (above, below)[not several :], (2.8, tall)[not several :])
     over_sizes(axes, rows, above)
@@ -57,7 +58,7 @@ def draw(plan: Plan, rows: list[Row]) -> list[Path]:
     if not several:
         figure.suptitle(f"{sizes[0]:,} causes removed, then fine-tuned, {plan.on}", fontsize=11)
     legend(figure, *axes.values(), across=4 if several else 5)
-    columns: dict[str, Column] = {f"{m}, {k} removed": (m, k) for m in TITLES for k in plan.removed[-3:]}
+    columns: dict[str, Column] = {f"{m}, {k} removed": (m, k) for m in TITLES for k in every[-3:]}
     return [saved(figure, plan.folder / "figure.png"), table(plan.folder / "table.md", rows, columns)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.protocol import AGAIN, NOTHING, REFERENCE, Case, Damaged, Start, after, outputs, trained
 from experiments.rankings import EVERY, USUAL, chosen, found, ranked
 from experiments.running import Plan, Row, Rows, Values
-from experiments.tables import Column
+from experiments.tables import Column, removed
 from experiments.tables import saved as table
 
 SHOWN = 16
@@ -41,7 +41,7 @@ def names(plan: Plan) -> tuple[str, ...]:
     return chosen(plan.methods, (*EVERY, *last), (*USUAL, *last))
 
 
-def removed(plan: Plan) -> tuple[int, ...]:
+def asked(plan: Plan) -> tuple[int, ...]:
     """The numbers of causes to remove: the largest of the data set, as in the paper, and a smaller one, unless others
     are given."""
     return plan.sizes or tuple(dict.fromkeys((plan.removed[1], plan.removed[-1])))
@@ -62,9 +62,9 @@ def one_method(plan: Plan, case: Case, name: str, rows: Rows) -> Values:
     order = np.argsort(-scores, kind="stable")
     inside = np.isin(case.data.true[order], case.about.noisy)
     values = [(0, "seconds", seconds), *found(case, scores)]
-    values += [(k, "of the noisy classes", float(inside[:k].mean())) for k in (SHOWN, *removed(plan))]
+    values += [(k, "of the noisy classes", float(inside[:k].mean())) for k in (SHOWN, *asked(plan))]
     if name != "oracle":  # it does not order the damaged examples, so its first k are arbitrary
-        for k in removed(plan):
+        for k in asked(plan):
             values += after(case, order[:k])
     rows.pictures(
         **{f"{name}, most": case.data.images[order[:SHOWN]], f"{name}, most damaged": case.wrong[order[:SHOWN]]}
@@ -98,7 +98,7 @@ def with_all(rows: list[Row]) -> list[Row]:
 
 def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
     """Rows i to iv of the figure, and the most harmful examples."""
-    sizes = removed(plan)
+    sizes = removed(rows)
     stored = dict(np.load(plan.folder / f"seed_{rows[0].seed}.npz"))
     most = sizes[-1]
     columns: dict[str, Column] = {f"damaged of the first {k}": ("damaged", k) for k in sizes}
@@ -111,7 +111,7 @@ def draw(plan: Plan, rows: list[Row], damage: str) -> list[Path]:
 def figure_of(plan: Plan, rows: list[Row], damage: str, stored: dict[str, np.ndarray]) -> Path:
     from experiments.figures import best_first, curves, dots, height, images, labelled, legend, panels, saved, series
 
-    sizes = removed(plan)
+    sizes = removed(rows)
     shares = {measure: series(rows, measure, sizes) for measure in ("holdout", "remaining", "damaged")}
     names = list(dict.fromkeys(name for shown in shares.values() for name in best_first(shown)))
     tall = height(shares["holdout"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.protocol import REFERENCES
 from experiments.running import LATE, Row, written
 
 Column = tuple[str, float | None]  # a measure and its k; None: any k
@@ -32,6 +33,11 @@ def values(rows: list[Row], measure: str, k: float | None) -> list[float]:
     own = [row for row in rows if row.measure == measure]
     single = len(own) == len({row.seed for row in own})
     return [row.value for row in own if single or k in (None, row.k)]
+
+
+def removed(rows: list[Row]) -> list[int]:
+    """The numbers of causes that some method removed, as the rows have them."""
+    return sorted({int(row.k) for row in rows if row.measure == "holdout" and row.method not in REFERENCES})
 
 
 def cell(numbers: list[float]) -> str:
