@@ -35,7 +35,7 @@ class Trials:
     held: int = 250  # right examples that hold it at most
     judges: int = 2000  # right examples that show how high a right label scores, both halves together
     sample: int = 10_000  # examples of D that members are weighed on; members with a weight then score all of D
-    enough: int = 20  # right examples that are needed to show how high a right label scores
+    enough_right: int = 20  # right examples that are needed to show how high a right label scores
     few: int = 4  # with fewer right examples the search uses none: D's own right ones judge, and nothing holds an edit
     whole: int = 0  # failures, at most, in one more edit of each member that uses both halves; 0: no such edit
 
@@ -46,10 +46,10 @@ class Training:
 
     rate: float = 2e-3  # of Adam, falling to zero
     epochs: float = 5.0  # passes over D; fewer where that is more than `seen` examples
-    seen: int = 2**16
+    seen: int = 2**16  # examples at most, so that a large D is not gone through many times; but one pass at least
     steps: int = 0  # at least; a small D has few in a pass
-    batch: int = 64
-    large_batch: int = 256  # where D has `many` examples
+    batch: int = 64  # examples in a step
+    large_batch: int = 256  # the same where D has `many` examples
     many: int = 20_000
 
     def size(self, examples: int) -> tuple[float, int]:
@@ -63,9 +63,9 @@ class Training:
 class Teaching(Training):
     """How the trusted labels are learned with D, to see which labels of D the model then still finds unlikely."""
 
-    rate: float = 4e-3
+    rate: float = 4e-3  # higher than for forgetting: it must see which labels of D the trusted ones contradict
     rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where a rate does harm, as long as lower ones help
-    epochs: float = 3.0
+    epochs: float = 3.0  # the longer, the better D's wrong labels are learned again
     weight: float = 4.0  # of a trusted label; an example of D has 1. With fewer passes it rises in proportion
 
 
@@ -97,7 +97,7 @@ class Mistakes:
     slope: float = 0.5  # where the fit begins: the slope of each member,
     mean: float = -2.0  # and the log odds of a wrong label
     steps: int = 300  # of L-BFGS at most
-    near: float = 1e-9  # the fit ends where the loss or its parameters change by less
+    unmoved: float = 1e-9  # the fit ends where the loss or its parameters change by less
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ class Identifying:
 class Forgetting(Training):
     """How causes are forgotten: training on with what is kept."""
 
-    epochs: float = 4.0
-    steps: int = 128
+    epochs: float = 4.0  # fewer refuse repairs that help, more cost time
+    steps: int = 128  # with fewer a small model forgets too little
     rates: tuple[float, ...] = (2e-4,)  # others to choose from, where the usual one brings no clear gain
 
 
@@ -131,7 +131,7 @@ class Curve:
     patience: int = 2  # sizes in a row that are no better before larger ones are given up
     short: float = 0.5  # length of the first part of a fit, which chooses; a fit that is judged continues from there
     refits: int = 2  # fits of the repair and of each control, where one fit of each leaves doubt
-    sure: float = 0.001  # p up to which one fit of each leaves no doubt
+    clear: float = 0.001  # p up to which one fit of each leaves no doubt
     refits_of_all: bool = False  # whether every size is fitted as often, with a random control of its own
 
 
@@ -154,12 +154,12 @@ class Learning:
 class Judging:
     """What the verdict and the warnings depend on. The same for every budget."""
 
-    enough: float = 0.5  # accuracy on the holdout failures from which "partly repaired" is "repaired"
+    mostly: float = 0.5  # accuracy on the holdout failures from which "partly repaired" is "repaired"
     chance: float = 0.05  # p of the test above which a gain may be luck
-    telling: int = 20  # with fewer failures that judge, the test shows little either way, and the verdict says so
+    enough_failures: int = 20  # with fewer that judge, the test shows little either way, and the verdict says so
     kept: float = 0.01  # how far accuracy on a set to keep may fall, where the user does not say
     clearly: float = 2.0  # standard errors of the accuracy on the failures by which an offer must be better
-    near: float = 0.9  # a failure's label looks wrong if this share of right examples near it have the predicted one
+    agreeing: float = 0.9  # a failure's label looks wrong if this share of the right examples near it say so
     doubted: float = 0.05  # and if edits that did not use the failure give its label at most this probability
 
 

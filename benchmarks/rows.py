@@ -116,7 +116,7 @@ IDENTIFYING: dict[str, Callable[[World], Any]] = {  # in the order of the table
     "default, quick": lambda w: methods.default("quick"),
     "default, thorough": lambda w: methods.default("thorough"),
     WHOLE: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, whole=2000)),
-    BY_REPAIR: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, enough=10**9)),
+    BY_REPAIR: lambda w: otherwise(w, trials=replace(DEFAULT.identifying.trials, enough_right=10**9)),
     "default, without the learned loss": lambda w: Less(change=without("learned loss")),
     "default, without functional": lambda w: Less(change=without("functional")),
     "default, without tangents": lambda w: Less(change=without("grad_dot", "linear")),

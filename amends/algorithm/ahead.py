@@ -32,10 +32,11 @@ def of_treatment(plan: Plan, train: Factor, failures: Factor, size: Size) -> lis
     learned, usual = (seen(plan.settings, size), float(size.train)) if climb else (1.0, 1.0)
     epochs = climb.epochs if climb else 1.0
 
-    def cost(f: Fits) -> float:
-        return epochs * f.long * (learned if f.learns else usual)
+    def part(f: Fits) -> Part:
+        cost = epochs * f.long * (learned if f.learns else usual)
+        return Part(f.name, FIT, 0 if f.perhaps else f.number, cost, f.number if f.perhaps else 0)
 
-    return _joined([Part(f.name, FIT, *((0, cost(f), f.number) if f.perhaps else (f.number, cost(f)))) for f in parts])
+    return _joined([part(f) for f in parts])
 
 
 def rates(plan: Plan, train: Factor) -> dict[str, float]:

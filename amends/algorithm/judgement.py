@@ -47,10 +47,10 @@ class Judgement:
             return Ending(None, unchanged, verdict, reason, p_value)
         return Ending(final, outcome, verdict, reason, p_value)
 
-    def in_doubt(self, choice: Choice, sure: float) -> bool:
+    def in_doubt(self, choice: Choice, clear: float) -> bool:
         """Whether the gain over a control may still be luck. So strict a first look costs the second nothing: luck in
         either is hardly likelier than luck in the second alone (Haybittle 1971, Peto 1976)."""
-        return any(one.p_value > sure for one in self._against(choice) if one.control.by != CAUSES)
+        return any(one.p_value > clear for one in self._against(choice) if one.control.by != CAUSES)
 
     def of_both(self, choice: Choice) -> tuple[Choice, Ending]:
         """The verdict; where learning from the failures adds nothing, the verdict on forgetting alone."""
@@ -76,9 +76,9 @@ class Judgement:
         if ended.verdict != NOT or nothing is None or was.remaining is None or not len(was.remaining):
             return ""
         as_it_was = CurvePoint("as it was", 0, (Fit(was.here, 0.0, None, outcome=was),))
-        beside, left = Against(nothing, as_it_was, self.objective), nothing.remaining or 0.0
+        compared, left = Against(nothing, as_it_was, self.objective), nothing.remaining or 0.0
         forbidden = self._below_floor(left) or not Rule(self.objective, self.limits).safe(nothing)
-        if forbidden or beside.gain <= 0 or beside.p_value > JUDGING.chance:
+        if forbidden or not compared.better:
             return ""
         words = self._words(getattr(nothing, self.sets.judged_on) or 0.0, left)
         return f"training on with nothing removed would take {words}; amends.treat(model, train, []) does that"
@@ -113,8 +113,7 @@ class Judgement:
     def _beats_controls(self, size: CurvePoint, objective: Objective) -> bool:
         """Whether it gains more than each control beyond chance, where controls were judged."""
         controls = [p for p in self.points if p.by in (NOTHING, RANDOM) and p.fits[0].outcome is not None]
-        against = [Against(size, control, objective) for control in controls]
-        return all(one.gain > 0 and one.p_value <= JUDGING.chance for one in against)
+        return all(Against(size, control, objective).better for control in controls)
 
     def _below_floor(self, left: float) -> bool:
         return self.limits.judge is not None and left < self.limits.judge - ROUNDING

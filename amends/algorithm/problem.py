@@ -62,8 +62,9 @@ class Problem:
         labels = new_labels(asked.remove, train)
         method, *others = (corrected(m, labels, train) for m in (method, *alternatives(treat_with, seed, train)))
         plan = Plan(
-            identify_with, method, learning, remove, asked.floor, float(asked.broken_costs), seed, tuple(others),
-            asked.least, settings, budget, isinstance(treat_with, Default),
+            identify_with=identify_with, method=method, learning=learning, remove=remove, floor=asked.floor,
+            broken_costs=float(asked.broken_costs), seed=seed, alternatives=tuple(others), kept=asked.least,
+            settings=settings, budget=budget, ours=isinstance(treat_with, Default),
         )  # fmt: skip
         outweighs = settings.learning.outweighs(len(split.query), len(train), len(split.guard))
         outweighed = learning is None and outweighs

@@ -100,7 +100,7 @@ class Round:
             return here
         names, now = ", ".join(name for r in helped for name in r.search.part.names), float(now_right.mean())
         reason = f"{now:.0%} of the failures are right since the repair of {names}, so no more was removed for them"
-        verdict = REPAIRED if now >= JUDGING.enough else PARTLY
+        verdict = REPAIRED if now >= JUDGING.mostly else PARTLY
         return replace(here, verdict=verdict, reason=reason, p_value=p_value)
 
     def row(self) -> dict[str, Any]:
@@ -142,10 +142,14 @@ class Plan:
         objective = Objective(sets.asked, self.broken_costs)
         picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
         fitting = Fitting(
-            search.influence, part.guarding(given), tuple(given[name] for name in self.kept), self.method, self.seed,
-            shown, gone_in(before), picked, self.ours, self.settings, fitted,
+            influence=search.influence, guard=part.guarding(given), keep=tuple(given[name] for name in self.kept),
+            method=self.method, seed=self.seed, progress=shown, gone=gone_in(before), chosen=picked, ours=self.ours,
+            settings=self.settings, fitted=fitted,
         )  # fmt: skip
-        chooser = Chooser(fitting, self.kept, self.learning, objective, self.floor, self.alternatives, earlier)
+        chooser = Chooser(
+            fitting, kept=self.kept, learning=self.learning, objective=objective, floor=self.floor,
+            alternatives=self.alternatives, laid=earlier,
+        )  # fmt: skip
         choice = chooser(number)
 
         limits = earlier
@@ -154,7 +158,7 @@ class Plan:
             judge = None if self.floor is None or was is None or not len(was) else float(was.mean()) - float(self.floor)
             limits = replace(choice.limits, judge=judge)
         judged = Judgement(with_outcomes(choice.points, sets), sets, objective, limits)  # nothing is chosen any more
-        if choice.again is not None and judged.in_doubt(choice, self.settings.curve.sure):
+        if choice.again is not None and judged.in_doubt(choice, self.settings.curve.clear):
             choice = choice.again(judged.points)
             judged = replace(judged, points=with_outcomes(choice.points, sets))
         choice, ended = judged.of_both(choice)
@@ -218,4 +222,4 @@ def suspects_of(influence: Influence, guard: Factor | None) -> np.ndarray:
         return np.zeros(0, dtype=int)
     doubted = np.flatnonzero(influence.unseen < JUDGING.doubted)
     given, predicted = votes(influence.failures[doubted], guard, influence.train.network.params)
-    return doubted[(given == 0) & (predicted >= JUDGING.near)]
+    return doubted[(given == 0) & (predicted >= JUDGING.agreeing)]

@@ -144,12 +144,12 @@ def _shown(split: Split) -> Iterator[str]:
     if 0 < number < PROVABLE:
         yield (
             f"only {judge}, and fewer than {PROVABLE} cannot show a repair by themselves; "
-            f"give {2 * JUDGING.telling} failures or more"
+            f"give {2 * JUDGING.enough_failures} failures or more"
         )
-    elif 0 < number < JUDGING.telling:
+    elif 0 < number < JUDGING.enough_failures:
         yield (
             f"only {judge}: by themselves they show a repair only if it fixes {PROVABLE} more than its controls do; "
-            f"give {2 * JUDGING.telling} failures or more"
+            f"give {2 * JUDGING.enough_failures} failures or more"
         )
 
 

@@ -39,6 +39,20 @@ class Against:
         assert failures is not None
         return self.objective.chance(failures, right_ones)
 
+    @property
+    def as_good(self) -> bool:
+        """Whether the control is worth as much."""
+        return self.gain <= 0
+
+    @property
+    def may_be_luck(self) -> bool:
+        return self.p_value > JUDGING.chance
+
+    @property
+    def better(self) -> bool:
+        """Whether the causes gone are worth more than the control, beyond chance: the test of the verdict."""
+        return not self.as_good and not self.may_be_luck
+
     @cached_property
     def gain(self) -> float:
         """In worth, on average over the fits."""
@@ -92,12 +106,12 @@ def verdict_of(
         return NOT, _unproven("removing them fixes nothing", judged)
     controls = [pair for pair in against if pair.control.by != CAUSES]
     for pair in controls:
-        if pair.gain <= 0:
+        if pair.as_good:
             return NOT, _unproven(as_well(pair.control.by), judged)
     least = max(controls, key=lambda pair: pair.p_value, default=None)
-    if least is not None and least.p_value > JUDGING.chance:
+    if least is not None and least.may_be_luck:
         return NOT, _unproven(by_chance(least.control.by, least.p_value), judged)
-    if any(pair.gain <= 0 for pair in against):  # learning as well, beside forgetting alone
+    if any(pair.as_good for pair in against):  # learning as well, beside forgetting alone
         return NOT, "it gains nothing"
     return _repaired(metrics, judged)
 
@@ -121,11 +135,11 @@ def by_chance(control: str, p_value: float) -> str:
 def _unproven(what: str, judged: Mapping[str, Any]) -> str:
     """The reason where no repair was shown, and whether there were enough failures to show one."""
     n, copies = judged["witnesses"], judged["n"] - judged["witnesses"]
-    if n >= JUDGING.telling:
+    if n >= JUDGING.enough_failures:
         return f"{NO_HELP}: {what}"
     few = f"only {many(n, 'failure judges', 'failures judge')}"
     few += f" ({many(copies, 'more is a copy', 'more are copies')})" if copies else ""
-    return f"{CANNOT_TELL}: {what}, and {few}; give {2 * JUDGING.telling} or more"
+    return f"{CANNOT_TELL}: {what}, and {few}; give {2 * JUDGING.enough_failures} or more"
 
 
 def _broken(metrics: Mapping[str, Any], limits: Limits, chosen: CurvePoint | None) -> str | None:
@@ -145,14 +159,15 @@ def _broken(metrics: Mapping[str, Any], limits: Limits, chosen: CurvePoint | Non
 
 def _repaired(metrics: Mapping[str, Any], judged: Mapping[str, Any]) -> tuple[str, str]:
     on, rest = judged["on"], metrics["remaining"]
-    few = "" if judged["witnesses"] >= JUDGING.telling else f", though {judged['witnesses']} are too few to be sure"
+    n = judged["witnesses"]
+    few = "" if n >= JUDGING.enough_failures else f", though {n} are too few to be sure"
     works = "what worked was not looked at, since no remaining was given"
     if rest is not None and rest["n"]:
         works = "all" if rest["after"] == 1.0 else f"{rest['after']:.1%}"
         works += " of what worked still works"
-        if metrics["witnesses"].get("remaining", rest["n"]) < JUDGING.telling:
+        if metrics["witnesses"].get("remaining", rest["n"]) < JUDGING.enough_failures:
             works += f" ({many(rest['n'], 'right example')}, too few to be sure)"
-    if judged["after"] >= JUDGING.enough:
+    if judged["after"] >= JUDGING.mostly:
         return REPAIRED, f"{judged['after']:.0%} of the {on} failures are right, and {works}{few}"
-    below = min(round(100 * judged["after"]), round(100 * JUDGING.enough) - 1)  # never as much as it is short of
-    return PARTLY, f"{below}% of the {on} failures are right, short of {JUDGING.enough:.0%}, and {works}{few}"
+    below = min(round(100 * judged["after"]), round(100 * JUDGING.mostly) - 1)  # never as much as it is short of
+    return PARTLY, f"{below}% of the {on} failures are right, short of {JUDGING.mostly:.0%}, and {works}{few}"

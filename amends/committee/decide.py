@@ -179,7 +179,7 @@ def evidence(
         judges = d[np.sort(rng.permutation(ok)[: trials.judges])]
     shown, labels = Evaluated.of(failures), None
     weighted = isinstance(likelihood, Weighted)  # only D has weights, so trusted labels do not compare with it
-    if held is not None and len(judges) >= trials.enough and not weighted:
+    if held is not None and len(judges) >= trials.enough_right and not weighted:
         labels = RightLabels.of(d, shown, judges, settings.right)
     return Evidence(d, at, shown, held, judges, labels, seed)
 

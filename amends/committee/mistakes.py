@@ -95,7 +95,7 @@ def fitted(train: Labels, right: Labels, weights: Tensor, settings: Mistakes) ->
         [free],
         max_iter=settings.steps,
         tolerance_grad=0.0,
-        tolerance_change=settings.near,
+        tolerance_change=settings.unmoved,
         line_search_fn="strong_wolfe",
     )
 

@@ -79,7 +79,7 @@ class Judge:
             return NOT, f"the gain over a control may be chance (p = {p_value:.2f})"
         if len(self.metrics.get("rounds", ())) > 1:  # of several groups: as they were judged one after the other
             return self.metrics["verdict"], ""
-        return (REPAIRED if judged["after"] >= JUDGING.enough else PARTLY), ""
+        return (REPAIRED if judged["after"] >= JUDGING.mostly else PARTLY), ""
 
 
 def _moves(seen: BeforeAfter | None, control: Mapping[str, int], fits: int) -> np.ndarray | None:

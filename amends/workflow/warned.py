@@ -41,7 +41,7 @@ def risks(allowed: Sequence[str]) -> list[str]:
 def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], on: str) -> list[str]:
     """For the verdict: a sentence if training on fixes most failures with nothing removed; else nothing."""
     share = controls.get(NOTHING, {}).get(on) or 0.0
-    if share < JUDGING.enough:
+    if share < JUDGING.mostly:
         return []
     return [
         f"with nothing removed the same treatment fixes {share:.0%} of the failures, a sign that training was not "
@@ -103,10 +103,10 @@ def _no_holdout(metrics: Mapping[str, Any]) -> Iterator[str]:
 
 def _too_few(metrics: Mapping[str, Any]) -> Iterator[str]:
     for name, what in ((judged_on(metrics), "failure"), ("remaining", "right example")):
-        number = metrics["witnesses"].get(name, JUDGING.telling)
-        if number < JUDGING.telling:
+        number = metrics["witnesses"].get(name, JUDGING.enough_failures)
+        if number < JUDGING.enough_failures:
             judge = many(number, f"{what} judges", f"{what}s judge")
-            yield f"only {judge} the repair, too few to be sure; give {2 * JUDGING.telling} or more"
+            yield f"only {judge} the repair, too few to be sure; give {2 * JUDGING.enough_failures} or more"
 
 
 def suspect_labels(suspects: np.ndarray, split: Split, failed: Factor, where: str = "metrics['suspects']") -> list[str]:

@@ -109,8 +109,8 @@ def test_what_judges_is_fitted_again_only_where_one_fit_leaves_doubt(planted, re
     known = cheaply(result, treat_with=amends.methods.fine_tune(epochs=10), learn=True)
     first = amends.repair(*planted[:4], **known)
     assert {row["refits"] for row in first.metrics["curve"]} == {1}
-    assert first.metrics["p_value"] <= DEFAULT.curve.sure
-    strict = replace(DEFAULT, curve=replace(DEFAULT.curve, sure=first.metrics["p_value"] / 2))
+    assert first.metrics["p_value"] <= DEFAULT.curve.clear
+    strict = replace(DEFAULT, curve=replace(DEFAULT.curve, clear=first.metrics["p_value"] / 2))
     monkeypatch.setattr(amends.methods.Default, "settings_for", lambda self, large: strict)
     again = amends.repair(*planted[:4], **known)
     refits = {(row["by"], row["refits"]) for row in again.metrics["curve"]}

@@ -18,11 +18,11 @@ from amends.likelihoods import Categorical
 from tests.conftest import factor
 
 
-class Pair:
+class Pair(Against):
     """A comparison whose gain and p-value are known."""
 
     def __init__(self, gain=0.1, p=0.001, by=NOTHING):
-        self.causes, self.control, self.gain, self.p_value = point(CAUSES), point(by), gain, p
+        vars(self).update(causes=point(CAUSES), control=point(by), gain=gain, p_value=p)
 
 
 def point(by=CAUSES, kept=()):

@@ -122,7 +122,7 @@ def free(name, column):
 def test_a_shift_of_the_bias_does_not_count_more_than_what_separates():
     """Too few right examples to say how high right labels score: what was unseen decides."""
     train, failures, remaining = one_sided()
-    remaining = remaining[: DEFAULT.identifying.trials.enough - 1]
+    remaining = remaining[: DEFAULT.identifying.trials.enough_right - 1]
     bias, separates = free("bias", slice(None)), free("weight", 1)
     made = decided({"bias": bias, "separates": separates}, train, failures, remaining)
     by = {h.name: h for h in made.members}
