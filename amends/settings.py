@@ -74,7 +74,7 @@ class RightScores:
     """How high right labels score in each class. A class with few trusted labels is averaged with all classes."""
 
     lean: float = 50.0  # as how many labels of a class the average over all classes counts
-    taught: float = 1.2  # right labels of D reach a high score this many times as often as taught ones
+    lowest: float = 0.7  # share of labels, lowest scores first, by which learned trusted labels are compared with D's
     hardly: float = 0.05  # a class counts in full if the model predicts it on failures this many times as often as on D
     errors: float = 1.0  # a difference of means counts from this many standard errors on, in full from twice as many
 
@@ -126,7 +126,7 @@ class Curve:
     """How many to remove: sizes are tried in turn, each with the first part of a fit. The fits that are judged get a
     second part, and are made once more where the test leaves doubt."""
 
-    around: tuple[float, ...] = (0.5, 1.0, 2.0)  # of the number that must be wrong; the middle one is the usual
+    around: tuple[float, ...] = (0.6, 1.2, 2.4)  # of the number that must be wrong, which is a bound from below
     shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)  # of D, where that number is not known
     patience: int = 2  # sizes in a row that are no better before larger ones are given up
     short: float = 0.5  # length of the first part of a fit, which chooses; a fit that is judged continues from there
@@ -217,7 +217,7 @@ _BUDGETS = {
             Trials(shown=100, held=100, judges=1000, sample=5000),
         ),
         Forgetting(epochs=3.0, rates=()),
-        Curve(around=(1.0,), shares=(0.05, 0.1, 0.2), refits=1),
+        Curve(around=(1.2,), shares=(0.05, 0.1, 0.2), refits=1),
     ),
     "thorough": Settings(
         Identifying(
@@ -231,7 +231,7 @@ _BUDGETS = {
         ),
         forgetting=Forgetting(rate=1e-3, epochs=10.0, rates=(1e-4,)),
         curve=Curve(
-            around=(0.25, 0.5, 1.0, 2.0, 4.0),
+            around=(0.3, 0.6, 1.2, 2.4, 4.8),
             shares=(0.02, 0.05, 0.1, 0.15, 0.2, 0.3),
             short=1.0,
             refits=3,

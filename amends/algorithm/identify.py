@@ -189,6 +189,11 @@ def identified(
     """`identify`, once model and data have been made into evidence; in the precision of the weights."""
     if isinstance(method, Identified):
         return method.of(train, failures)
+    if isinstance(method, Influence):
+        raise BadInput(
+            "this is an influence, and in a repair others must judge than those it was found with; identify_with; pass "
+            "its scores if it was found with other failures, or leave it out"
+        )
     if isinstance(method, list) or hasattr(method, "__array__"):
         method = scores_from_elsewhere(method)
     with torch.autocast(train.network.device.type, enabled=False):

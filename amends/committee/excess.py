@@ -56,7 +56,7 @@ class RightLabels:
     """The classes of D, of the failures and of the right examples. `failing`: of D's right labels, the share the model
     gets wrong; failures get that weight among the trusted labels, however many were given. `missing`: the share that a
     class without a failure lacks, since the labels the model fails may score highest there. `class_relevance`: how
-    relevant wrong labels of each class are for the failures."""
+    relevant wrong labels of each class are for the failures. `agreeing`: on which of D the model predicts the label."""
 
     train: np.ndarray
     failures: np.ndarray
@@ -67,6 +67,7 @@ class RightLabels:
     class_relevance: Mapping[int, float] = field(
         default_factory=dict
     )  # from 0 to 1; a class that is not listed counts in full
+    agreeing: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -83,11 +84,12 @@ class RightLabels:
         relevant = {}
         if _classes(train, failures, right_ones):
             relevant = relevance(train.predicted, failures.predicted, settings.hardly)
-        return cls(kinds, failed_kinds, right_kinds, failing, missing, settings, relevant)
+        return cls(kinds, failed_kinds, right_kinds, failing, missing, settings, relevant, ~failed)
 
     def __getitem__(self, positions: np.ndarray) -> RightLabels:
         """The same, with a part of D."""
-        return replace(self, train=self.train[positions])
+        agreeing = None if self.agreeing is None else self.agreeing[positions]
+        return replace(self, train=self.train[positions], agreeing=agreeing)
 
     @cached_property
     def relevance(self) -> np.ndarray:
@@ -110,39 +112,45 @@ class RightLabels:
         """The same weights, scaled so that each class is as frequent as in D."""
         return _as_frequent(self.train, np.concatenate([self.failures, self.right]), self.weights)
 
-    def excess(self, train: Tensor, failures: Tensor, right: Tensor, taught: bool = False) -> Excess:
-        """The excess, from the scores of D, of failures and of right examples. Labels that were `taught`, with a larger
-        weight than D's, reach a high score less often than D's right labels do. This is corrected, except in `share`:
-        with the correction too few would be removed. Such scores do not depend on the failures, so labels then also
-        count by their relevance."""
+    def raised(self, train: Tensor, right: Tensor) -> float:
+        """How many times as high D's right labels score as trusted labels that were learned with a larger weight; 1 at
+        least. Both are compared by their lowest scores, where hardly any label of D is wrong: right examples, and the
+        examples of D whose label the model predicted from the start."""
+        assert self.agreeing is not None
+        train, right = (scores.detach().double().cpu().numpy() for scores in (train, right))
+        mine, weights = train[self.agreeing], self.as_frequent[len(self.failures) :]
+        ours, theirs = (_lowest(*of, self.settings.lowest) for of in ((mine, np.ones(len(mine))), (right, weights)))
+        return max(1.0, ours / theirs) if theirs > 0 else 1.0
+
+    def excess(self, train: Tensor, failures: Tensor, right: Tensor, by_relevance: bool = False) -> Excess:
+        """The excess, from the scores of D, of failures and of right examples. Where scores do not depend on the
+        failures, labels also count by their relevance."""
         scores, *known = (s.detach().double().cpu().numpy() for s in (train, failures, right))
         if not all(np.isfinite(s).all() for s in (scores, *known)):
             raise NonFinite("scores are not finite; default; choose a method by name")
         missing = {kind: share for kind, share in self.missing.items() if kind not in self.failures}
         given = (scores, self.train, np.concatenate(known), np.concatenate([self.failures, self.right]),
                  self.weights, missing, self.settings.lean)  # fmt: skip
-        made = _excess(*given, 1.0)
-        if not taught:
-            return made
-        return replace(_excess(*given, self.settings.taught), share=made.share).scaled_by(self.relevance)
+        made = _excess(*given)
+        return made.scaled_by(self.relevance) if by_relevance else made
 
 
 def _excess(
     scores: np.ndarray, kinds: np.ndarray, known: np.ndarray, known_kinds: np.ndarray, weights: np.ndarray,
-    missing: Mapping[int, float], lean: float, more: float,
+    missing: Mapping[int, float], lean: float,
 ) -> Excess:  # fmt: skip
     seen = np.isin(kinds, known_kinds[weights > 0])
     if not seen.all():  # a class without a trusted label gets the mean confidence of the others
-        given = known, known_kinds, weights, missing, lean, more
+        given = known, known_kinds, weights, missing, lean
         made = _excess(scores[seen], kinds[seen], *given) if seen.any() else NOTHING
         confidence = np.full(len(scores), made.confidence.mean())
         confidence[seen] = made.confidence
         share, found, error = (float(seen.mean() * v) for v in (made.share, made.found, made.standard_error))
         return Excess(share, found, error, confidence)
-    every = _Comparison.of(scores, known, _as_frequent(kinds, known_kinds, weights), more)
+    every = _Comparison.of(scores, known, _as_frequent(kinds, known_kinds, weights))
     at = [(kinds == kind, known_kinds == kind, missing.get(int(kind), 0.0)) for kind in np.unique(kinds)]
     classes = [
-        _Comparison.of(scores[d], known[k], weights[k], more, every.of_right[d], lean, lacking) for d, k, lacking in at
+        _Comparison.of(scores[d], known[k], weights[k], every.of_right[d], lean, lacking) for d, k, lacking in at
     ]
     confidence, shares = np.zeros(len(scores)), np.array([d.mean() for d, _, _ in at])
     for (d, _, _), own, alike in zip(at, classes, _alike(every, classes), strict=True):
@@ -177,14 +185,13 @@ class _Comparison:
 
     @classmethod
     def of(
-        cls, scores: np.ndarray, known: np.ndarray, weights: np.ndarray, more: float = 1.0,
-        everywhere: np.ndarray | float = 0.0, lean: float = 0.0, missing: float = 0.0,
+        cls, scores: np.ndarray, known: np.ndarray, weights: np.ndarray, everywhere: np.ndarray | float = 0.0,
+        lean: float = 0.0, missing: float = 0.0,
     ) -> _Comparison:  # fmt: skip
-        """`more` times as many of D's right labels reach a score as of the trusted ones. In a class, their share is
-        averaged with the share over all classes (`everywhere`, with the weight `lean`), but only upwards; a share
-        `missing` is added."""
+        """In a class, the share of right labels that reach a score is averaged with the share over all classes
+        (`everywhere`, with the weight `lean`), but only upwards; a share `missing` is added."""
         count = weights.sum() ** 2 / (weights**2).sum()
-        alone = np.minimum(1, more * _reach(scores, known, weights))
+        alone = _reach(scores, known, weights)
         of_right = np.maximum(alone, (count * alone + lean * everywhere) / (count + lean))
         of_right = of_right + missing * (1 - of_right)
         few = 1 / max(1.0, count)
@@ -245,6 +252,14 @@ def _rising(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
     order = np.argsort(scores)
     highest = np.maximum.accumulate(values[order])
     return highest[np.searchsorted(scores[order], scores, side="right") - 1]
+
+
+def _lowest(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """The mean of the lowest values, which have this share of the weight."""
+    order = np.argsort(values)
+    reached = weights[order].cumsum() <= share * weights.sum()
+    weights = np.where(reached, weights[order], 0.0)
+    return float(weights @ values[order] / weights.sum()) if weights.any() else 0.0
 
 
 def _reach(at: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:

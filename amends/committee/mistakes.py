@@ -29,8 +29,6 @@ from amends.committee.excess import RightLabels
 from amends.committee.trying import Evidence, Trial
 from amends.settings import Identifying, Mistakes
 
-ROUNDED = 1 - 1e-9  # a share that is larger by rounding alone counts as equal
-
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -122,7 +120,7 @@ def _both_ways(
         counting = here.as_frequent > 0
         at = given.at[np.isin(here.train, np.concatenate([here.failures, here.right])[counting])]
         scores = [_plain(t.scores[half if t.ends else 0]) for t in members]
-        usual = [_known(t, half, unseen, judging, labels, settings.right.taught) for t in members]
+        usual = [_known(t, half, unseen, judging) for t in members]
         train = Labels(_features([s[at] for s in scores], scores), *(own[0][at] for own in numbers))
         right = Labels(_features(usual, scores), *(torch.cat([own[1][unseen], own[2][judging]]) for own in numbers))
         weights, known = torch.as_tensor(here.as_frequent / here.as_frequent.sum()), torch.as_tensor(counting)
@@ -138,17 +136,11 @@ def _other_class(members: Sequence[Trial], known: Evaluated) -> np.ndarray | Non
     return known.other_class(None if after is None else after.mean)
 
 
-def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray, labels: RightLabels, taught: float) -> Tensor:
-    """Scores of trusted labels, failures first. Taught labels reach a high score less often than D's right labels do,
-    so each gets the score that a share smaller by the factor `taught` reaches."""
+def _known(t: Trial, half: int, unseen: np.ndarray, judging: np.ndarray) -> Tensor:
+    """Scores of trusted labels, failures first."""
     *_, failures, right = t.known[half if t.ends else 0]
-    scores = _plain(torch.cat([failures, right]))
-    if t.ends:
-        return scores
-    order, weights = torch.argsort(-scores, stable=True), torch.as_tensor(labels.as_frequent)
-    reach = weights[order].cumsum(0)
-    scores[order] = scores[order][torch.searchsorted(reach, reach / taught * ROUNDED)]
-    return torch.cat([scores[: len(failures)][unseen], scores[len(failures) :][judging]])
+    parts = (failures, right) if t.ends else (failures[unseen], right[judging])
+    return _plain(torch.cat(parts))
 
 
 def _features(scores: Sequence[Tensor], train: Sequence[Tensor]) -> Tensor:

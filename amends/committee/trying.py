@@ -111,7 +111,7 @@ def trial(method: Method, given: Evidence, settings: Trials, counter: Callable[[
 
 def learned(member: LearnedLoss, given: Evidence) -> Trial:
     """The trial of the learned loss. It learns all trusted labels and is judged by the same ones, since it has learned
-    them as it has learned the labels of D."""
+    them as it has learned the labels of D. Their weight is larger, so they score too low, and are raised."""
     if isinstance(given.train.data.network.likelihood, Weighted):
         raise BadInput(
             "examples have weights, so failures and right examples do not show how high a right label scores; "
@@ -126,9 +126,10 @@ def learned(member: LearnedLoss, given: Evidence) -> Trial:
     failures, judges = given.failures.data, given.judges.data
     after = member.after(given.train.data, failures, judges, given.judges.log_p)
     scores, of_failures, of_right = (member.score(after, data) for data in (given.sample.data, failures, judges))
-    every = (np.arange(len(failures)), np.arange(len(judges)), of_failures, of_right)
     labels = given.labels[given.at]
-    excess = _excess(labels, every, scores, taught=True)
+    raised = labels.raised(scores, of_right)
+    every = (np.arange(len(failures)), np.arange(len(judges)), raised * of_failures, raised * of_right)
+    excess = _excess(labels, every, scores, by_relevance=True)
     return Trial(np.zeros(0), np.zeros(0), (scores,), excess, (), (every,), after, labels.relevance)
 
 
@@ -147,17 +148,20 @@ def on_all(tried: Trial, scores: tuple[Tensor, ...], given: Evidence) -> Trial:
     """The trial, with scores of all of D in place of those of the sample."""
     if len(given.sample) == len(given.train):
         return tried
-    labels, taught = given.labels, tried.learned is not None
-    parts = [] if labels is None else [_excess(labels, k, s, taught) for k, s in zip(tried.known, scores, strict=True)]
-    relevance = labels.relevance if labels is not None and taught else None
+    labels, loss = given.labels, tried.learned is not None
+    parts = [] if labels is None else [_excess(labels, k, s, loss) for k, s in zip(tried.known, scores, strict=True)]
+    relevance = labels.relevance if labels is not None and loss else None
     return replace(tried, scores=scores, excess=Excess.mean(parts) if parts else None, relevance=relevance)
 
 
 def _excess(
-    labels: RightLabels, known: tuple[np.ndarray, np.ndarray, Tensor, Tensor], scores: Tensor, taught: bool = False
+    labels: RightLabels,
+    known: tuple[np.ndarray, np.ndarray, Tensor, Tensor],
+    scores: Tensor,
+    by_relevance: bool = False,
 ) -> Excess:
     unseen, judging, of_failures, of_right = known
-    return labels.among(unseen, judging).excess(scores, of_failures, of_right, taught)
+    return labels.among(unseen, judging).excess(scores, of_failures, of_right, by_relevance)
 
 
 def edited(

@@ -92,6 +92,11 @@ def _listed(records: Records, path: Path, called: str | None) -> np.ndarray:
         raise BadInput(
             f"the list cannot be read ({first_line(e)}); {path}; give a CSV file with a column id or index"
         ) from e
+    if "decision" in table.columns:
+        raise BadInput(
+            f"the list has a column decision, and here every row of it would be chosen; {path}; write the decisions to "
+            "causes.csv of the run and give --approved, or leave the column out"
+        )
     has_ids = "id" in records.columns or "path" in records.columns
     usual = ("id", called, "index") if has_ids else ("index", "id")
     column = next((c for c in usual if c in table.columns), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -59,7 +60,8 @@ def derivative(f: Callable[[Params], Tensor], theta: Params, along: Params) -> t
     One forward pass. If an operation has no forward derivative (a recurrent layer), two backward passes and the memory
     of f's whole graph.
     """
-    with transformable():
+    with transformable(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")  # torch's own, in the first of a process
         try:
             return cast("tuple[Tensor, Tensor]", jvp(f, (theta,), (along,)))
         except NotImplementedError:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from amends.config.decisions import NEW, RELABEL
 from amends.export.decisions import decisions, placed, ranks, scores, undecided
 from amends.export.files import Exported, as_run, place, write_file
 from amends.runs.run import DONE, Run
@@ -20,7 +21,8 @@ def to_cleanlab(run: Any, out: Any = None) -> Exported:
 
     The names are cleanlab's. `is_label_issue` says that the example was decided to go (or got another label);
     `label_score` is (rank − 1) / (N − 1) of our score, so 0 is the most harmful and lower is worse, as there.
-    `predicted_label` is what the model said before; it is empty where the run kept no prediction.
+    `predicted_label` is what the model said before, or the new label of an example that got one; it is empty where the
+    run kept no prediction.
     """
     run = as_run(run)
     target = place(run, "cleanlab", out)
@@ -45,11 +47,17 @@ def issues(run: Any) -> pd.DataFrame:
             "is_label_issue": known["decision"].reindex(at).isin(["remove", "relabel"]).to_numpy(),
             "label_score": score,
             "given_label": _given(run, known).reindex(at).to_numpy(),
-            "predicted_label": known["predicted"].astype(object).reindex(at).to_numpy(),
+            "predicted_label": _better(known).reindex(at).to_numpy(),
         },
         index=pd.Index(at, name="index"),
     )
     return table.sort_index()
+
+
+def _better(known: pd.DataFrame) -> Any:
+    """The new label of each example that got one, the model's for the others."""
+    relabelled = known["decision"] == RELABEL
+    return known["predicted"].astype(object).mask(relabelled, known[NEW])
 
 
 def _given(run: Run, known: pd.DataFrame) -> Any:

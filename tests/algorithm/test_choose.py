@@ -148,11 +148,12 @@ def test_a_method_by_name_is_that_method(planted, result):
 
 
 def test_sizes_are_around_the_number_that_must_be_wrong(planted, result):
-    """Of those that count the member that shows most; shares of D where none shows any."""
+    """A fifth more, half as many and twice as many, by the member that shows most of those that count; shares of D where
+    none shows any."""
     known = result.influence.identified
     shown = [replace(m, wrong=0.1 if m.weight else 0.9) for m in known.members]
     fast = amends.methods.fine_tune(epochs=1)
-    for members, expected in ((shown, [TRAIN // 20, TRAIN // 10, TRAIN // 5]), ([], [6, 15, 30, 60])):
+    for members, expected in ((shown, [18, 36, 72]), ([], [6, 15, 30, 60])):
         options = {"identify_with": replace(known, members=tuple(members)), "treat_with": fast, "learn": False}
         made = amends.repair(*planted[:4], **options)
         assert made.influence.wrong == (TRAIN // 10 if members else 0)
@@ -184,7 +185,7 @@ def test_right_examples_that_guard_are_learned_with_the_failures(planted, result
     assert taught[-1][1] == len(query) + 2 * (TRAIN // 10)
 
 
-@pytest.mark.parametrize(("wrong", "most", "size"), [(1, 90, 1), (100, 90, 90), (30, 90, 30), (0, 300, 30)])
+@pytest.mark.parametrize(("wrong", "most", "size"), [(1, 90, 1), (100, 90, 90), (30, 90, 36), (0, 300, 30)])
 def test_how_to_forget_is_tried_with_as_many_as_must_be_wrong(planted, result, monkeypatch, wrong, most, size):
     """Or the nearest there is; a middle size where nobody knows."""
     known, tried = result.influence.identified, []

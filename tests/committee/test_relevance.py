@@ -52,7 +52,7 @@ def test_classes_that_d_does_not_have_say_nothing():
     assert set(relevance(np.array([0, 0, 1]), np.array([5, 5, 5]), 0.05).values()) == {1.0}
 
 
-def test_only_what_was_taught_is_asked_for_its_failures():
+def test_only_the_learned_loss_is_asked_for_its_failures():
     """An edit's scores know the failures; those of what was learned do not."""
     rng = np.random.default_rng(0)
     kinds, wrong = np.arange(2000) % 2, np.arange(2000) < 400
@@ -62,7 +62,7 @@ def test_only_what_was_taught_is_asked_for_its_failures():
     some = RightLabels(kinds, np.zeros(0, dtype=int), right[0], 0.0, class_relevance={0: 1.0, 1: 0.0})
     given = scores, torch.zeros(0), right[1]
     assert some.excess(*given).found == every.excess(*given).found
-    a, b = every.excess(*given, taught=True), some.excess(*given, taught=True)
+    a, b = every.excess(*given, by_relevance=True), some.excess(*given, by_relevance=True)
     assert (b.confidence[kinds == 1] == 0).all()
     assert (b.confidence[kinds == 0] == a.confidence[kinds == 0]).all()
     assert b.share == pytest.approx(a.share / 2, rel=0.05)

@@ -20,9 +20,9 @@ def count(weights):
     return weights.sum() ** 2 / (weights**2).sum()
 
 
-def beyond(at, mine, own, everywhere, lean, missing, more):
+def beyond(at, mine, own, everywhere, lean, missing):
     """The shares of these that score so high; beyond what right labels do; and the standard error of that."""
-    here, all_over = (np.minimum(1, more * reaching(at, *labels)) for labels in (own, everywhere))
+    here, all_over = (reaching(at, *labels) for labels in (own, everywhere))
     n, reach = count(own[1]), reaching(at, mine)
     usual = np.maximum(here, (n * here + lean * all_over) / (n + lean))
     usual += missing * (1 - usual)
@@ -31,28 +31,28 @@ def beyond(at, mine, own, everywhere, lean, missing, more):
     return reach, np.maximum(0.0, reach - usual - error), error
 
 
-def sure(mine, own, everywhere, lean, missing, more):
+def sure(mine, own, everywhere, lean, missing):
     """Of those that score as high, or less so, the largest share that must be wrong."""
     at, back = np.unique(mine, return_inverse=True)
-    reach, over, _ = beyond(at, mine, own, everywhere, lean, missing, more)
+    reach, over, _ = beyond(at, mine, own, everywhere, lean, missing)
     return np.maximum.accumulate(over / reach)[back]
 
 
-def found(mine, own, everywhere, missing, more):
+def found(mine, own, everywhere, missing):
     """What must be wrong; the same from the highest score on, each part by the share of those that reach it; and the
     noise of that."""
     most = total = noise = 0.0
     at = np.unique(mine)[::-1]
-    for reach, here, error in zip(*beyond(at, mine, own, everywhere, LEAN, missing, more), strict=True):
+    for reach, here, error in zip(*beyond(at, mine, own, everywhere, LEAN, missing), strict=True):
         if here > most:
             total += (here - most) * here / reach
             most, noise = here, error
     return most, total, noise * total / most if most else 0.0
 
 
-def alike(scores, everywhere, classes, more):
+def alike(scores, everywhere, classes):
     """How far each class is like all others: the variance its few labels explain, over all there is."""
-    apart = reaching(scores, scores) - np.minimum(1, more * reaching(scores, *everywhere))
+    apart = reaching(scores, scores) - reaching(scores, *everywhere)
     reaches = sum(scores >= scores[apart.argmax()])
     at = np.sort(scores)[::-1][[(reaches * step - 1) // STEPS for step in range(1, STEPS + 1)]]
     right, all_of_d = reaching(at, *everywhere), reaching(at, scores)
@@ -66,7 +66,7 @@ def alike(scores, everywhere, classes, more):
     return [e.mean() / (e.mean() + between) for e in explained]
 
 
-def excess(scores, kinds, known, known_kinds, weights, missing, more=1.0):
+def excess(scores, kinds, known, known_kinds, weights, missing):
     """What must be wrong of D, what is found, its noise, and for each example how sure it is that it is wrong."""
     share = total = variance = 0.0
     confidence = np.full(len(scores), np.nan)
@@ -77,11 +77,11 @@ def excess(scores, kinds, known, known_kinds, weights, missing, more=1.0):
     everywhere = np.concatenate([s for s, _ in labels.values()]), np.concatenate(frequent)
     classes = [(scores[kinds == kind], own) for kind, own in labels.items()]
     of_all = np.full(len(scores), np.nan)
-    of_all[told] = sure(scores[told], everywhere, everywhere, 0.0, 0.0, more)
-    for kind, (mine, own), like in zip(labels, classes, alike(scores[told], everywhere, classes, more), strict=True):
+    of_all[told] = sure(scores[told], everywhere, everywhere, 0.0, 0.0)
+    for kind, (mine, own), like in zip(labels, classes, alike(scores[told], everywhere, classes), strict=True):
         here, lacking = kinds == kind, missing.get(kind, 0)
-        confidence[here] = np.maximum(sure(mine, own, everywhere, LEAN, lacking, more), like * of_all[here])
-        most, part, noise = found(mine, own, everywhere, lacking, more)
+        confidence[here] = np.maximum(sure(mine, own, everywhere, LEAN, lacking), like * of_all[here])
+        most, part, noise = found(mine, own, everywhere, lacking)
         share += len(mine) / len(scores) * most
         total += len(mine) / len(scores) * part
         variance += (len(mine) / len(scores) * noise) ** 2

@@ -64,11 +64,8 @@ def likely(c, counting, pairs):
         of_d, of_right = [], []
         for t in counting.values():
             scores = t.scores[way if t.ends else 0]
-            if t.ends:
-                right = np.concatenate(t.known[way][2:])
-            else:
-                failures, others_right = untaught(c, t)
-                right = np.concatenate([failures[unseen], others_right[judging]])
+            *_, failures, others_right = t.known[way if t.ends else 0]
+            right = np.concatenate([failures, others_right] if t.ends else [failures[unseen], others_right[judging]])
             unit = np.maximum(scores, 0).mean() or 1.0
             of_d.append(np.arcsinh(np.maximum(scores, 0) / unit))
             of_right.append(np.arcsinh(np.maximum(right, 0) / unit))
@@ -88,16 +85,3 @@ def frequent(c, unseen, judging):
     of_d = c.w.y[c.at]
     return np.array([v * np.sum(of_d == k) / max(1e-300, weights[kinds == k].sum())
                      for v, k in zip(weights, kinds, strict=True)])  # fmt: skip
-
-
-def untaught(c, t):
-    """The scores of failures and right examples as they would be had these not been taught: a fifth more of them would
-    reach a high one. Rounding alone puts no share above another."""
-    *_, failures, right = t.known[0]
-    scores = np.concatenate([failures, right])
-    order = np.argsort(-scores, kind="stable")
-    reach = np.cumsum(frequent(c, np.arange(len(failures)), np.arange(len(right)))[order])
-    found = scores.copy()
-    for i, share in zip(order, reach, strict=True):
-        found[i] = scores[order[np.argmax(reach >= share / 1.2 - 1e-12)]]
-    return found[: len(failures)], found[len(failures) :]
