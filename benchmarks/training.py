@@ -13,6 +13,7 @@ from torch.nn import functional as nnf
 from amends.trace import Recorder, Trace
 
 Augment = Callable[[Tensor], Tensor]  # changes a batch of inputs
+SMALL = 2**18  # parameters up to which a run is recorded: every step has a copy of them
 
 
 def until_it_stops_improving(net: nn.Module, x: Tensor, y: Tensor) -> Trace:
@@ -127,5 +128,6 @@ def shifted_and_mirrored(x: Tensor) -> Tensor:
 def _step(net: nn.Module, optimiser: Any, recorder: Recorder, x: Tensor, y: Tensor, batch: Tensor) -> None:
     optimiser.zero_grad()
     nnf.cross_entropy(net(x[batch]), y[batch]).backward()
-    recorder(batch.cpu().numpy(), optimiser.param_groups[0]["lr"])
+    if sum(p.numel() for p in net.parameters()) <= SMALL:
+        recorder(batch.cpu().numpy(), optimiser.param_groups[0]["lr"])
     optimiser.step()

@@ -35,7 +35,7 @@ def ewc(
     hold: float = 0.0,
     gamma: float | None = None,
 ) -> Method:
-    """Elastic weight consolidation with the exact diagonal Fisher of all of D, at its optimum.
+    """Elastic weight consolidation with the exact diagonal Fisher of all of D.
 
     The Fisher is that of the model's own predictions, as Kirkpatrick et al. define it and exactly
     in expectation; `kind=Empirical()` takes the given labels instead, as the paper does. γ scales the
