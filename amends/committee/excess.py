@@ -117,9 +117,9 @@ class RightLabels:
         least. Both are compared by their lowest scores, where hardly any label of D is wrong: right examples, and the
         examples of D whose label the model predicted from the start."""
         assert self.agreeing is not None
-        train, right = (scores.detach().double().cpu().numpy() for scores in (train, right))
-        mine, weights = train[self.agreeing], self.as_frequent[len(self.failures) :]
-        ours, theirs = (_lowest(*of, self.settings.lowest) for of in ((mine, np.ones(len(mine))), (right, weights)))
+        of_train, of_right = (scores.detach().double().cpu().numpy() for scores in (train, right))
+        mine, weights = of_train[self.agreeing], self.as_frequent[len(self.failures) :]
+        ours, theirs = (_lowest(*of, self.settings.lowest) for of in ((mine, np.ones(len(mine))), (of_right, weights)))
         return max(1.0, ours / theirs) if theirs > 0 else 1.0
 
     def excess(self, train: Tensor, failures: Tensor, right: Tensor, by_relevance: bool = False) -> Excess:

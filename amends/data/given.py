@@ -290,5 +290,7 @@ def _tensor(values: Any, name: str) -> Tensor:
         if values.layout != torch.strided:
             raise ValueError("it is sparse; call to_dense() first")
     except (TypeError, ValueError, RuntimeError) as e:
-        raise BadInput(f"{name} cannot be read as an array of numbers ({first_line(e)}); pass tensors or arrays") from e
+        uneven = "inhomogeneous" in str(e)  # numpy's word for rows of several lengths
+        why, todo = ("its rows have several lengths", "pad them to one") if uneven else (first_line(e), "pass arrays")
+        raise BadInput(f"{name} cannot be read as an array of numbers ({why}); {todo}") from e
     return values.clone() if values.is_inference() else values.detach()  # the former cannot be differentiated with

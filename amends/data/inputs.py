@@ -119,7 +119,10 @@ def stacked(items: Sequence[Any], name: str) -> Inputs:
             return tuple(torch.stack([torch.as_tensor(item[j]) for item in items]) for j in range(len(first)))
         return torch.stack([torch.as_tensor(item) for item in items])
     except (RuntimeError, TypeError, ValueError, KeyError, IndexError) as e:
-        raise BadInput(f"the inputs of {name} cannot be stacked ({first_line(e)}); give inputs of one shape") from e
+        raise BadInput(
+            f"the inputs of {name} cannot be stacked ({first_line(e)}); give inputs of one shape, or "
+            "amends.data.stored(data, collate=...) with a function that pads them"
+        ) from e
 
 
 def native(array: np.ndarray) -> np.ndarray:

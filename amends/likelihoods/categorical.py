@@ -77,7 +77,7 @@ class Categorical:
             if len(bad):
                 raise BadInput(
                     f"the soft labels of {name}[{int(bad[0])}] are negative or do not sum to 1; "
-                    "give probabilities, or pass another likelihood"
+                    "give probabilities, or for numbers likelihoods.Gaussian(sigma) or Custom(f, like=Gaussian(sigma))"
                 )
             return
         if targets.ndim != 1:

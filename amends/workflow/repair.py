@@ -31,7 +31,7 @@ from amends.nearness.copies import duplicates
 from amends.progress import Progress
 from amends.workflow.chosen import chosen
 from amends.workflow.stages import stages
-from amends.workflow.warned import anyway_fixed, risks, warnings_of
+from amends.workflow.warned import anyway_fixed, found_elsewhere, risks, warnings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -236,7 +236,12 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "identified_with": [h.row() for h in whole.search.influence.members],
         "setup": {**problem.setup.right, "alarms": list(problem.setup.alarms)},
         "allowed": list(problem.allowed),
-        "warnings": [*problem.setup.alarms, *risks(problem.allowed), *warnings_of(split, given, metrics, suspects)],
+        "warnings": [
+            *problem.setup.alarms,
+            *risks(problem.allowed),
+            *found_elsewhere(plan.identify_with),
+            *warnings_of(split, given, metrics, suspects),
+        ],
         "seed": plan.seed,
     }
     metrics["reason"] += _right_is(given["train"])

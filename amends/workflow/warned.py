@@ -38,6 +38,16 @@ def risks(allowed: Sequence[str]) -> list[str]:
     return [lines[name] for name in allowed if name in lines]
 
 
+def found_elsewhere(identify_with: Any) -> list[str]:
+    """A warning about scores that were handed over: nothing says which failures they were found with."""
+    if not (isinstance(identify_with, list) or hasattr(identify_with, "__array__")):
+        return []
+    return [
+        "the scores were made elsewhere; identify_with; if failures given here were used for them, those that judge "
+        "were not unseen, and the verdict is too good"
+    ]
+
+
 def anyway_fixed(controls: Mapping[str, Mapping[str, Any]], on: str) -> list[str]:
     """For the verdict: a sentence if training on fixes most failures with nothing removed; else nothing."""
     share = controls.get(NOTHING, {}).get(on) or 0.0

@@ -148,8 +148,8 @@ def test_a_method_by_name_is_that_method(planted, result):
 
 
 def test_sizes_are_around_the_number_that_must_be_wrong(planted, result):
-    """A fifth more, half as many and twice as many, by the member that shows most of those that count; shares of D where
-    none shows any."""
+    """A fifth more, half of that and twice as many, by the member that shows most of those that count; shares of D
+    where none shows any."""
     known = result.influence.identified
     shown = [replace(m, wrong=0.1 if m.weight else 0.9) for m in known.members]
     fast = amends.methods.fine_tune(epochs=1)

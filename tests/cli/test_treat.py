@@ -92,6 +92,14 @@ def test_treat_by_count_by_share_and_by_ids(identified, tmp_path, capsys):
     assert not (identified / "metrics.json").exists(), "with -o the search stays as it is"
 
 
+def test_a_list_with_decisions_is_not_taken_for_a_list_to_remove(identified, tmp_path, capsys):
+    (tmp_path / "ids.csv").write_text("index,decision\n3,keep\n4,remove\n")
+    assert amends("treat", identified, "--ids", tmp_path / "ids.csv", "-o", tmp_path / "out", "-q") == 2
+    assert (
+        "error: the list has a column decision, and here every row of it would be chosen; " in capsys.readouterr().err
+    )
+
+
 def test_relabelled_causes_are_called_so(identified, tmp_path):
     assert amends("treat", identified, "--top", 40, "--relabel", "-q", "-o", tmp_path / "again") == 0
     told = json.loads((tmp_path / "again/metrics.json").read_text())

@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.exact import tanh
 from tests.exact.excess import excess
-from tests.exact.mistakes import frequent, likely
+from tests.exact.mistakes import likely, raised
 from tests.exact.moves import Along, To, between, climbed, climbing, harmless, trained
 from tests.exact.weighing import edits_of, joined, relevance, trust, weights_of
 
@@ -210,23 +210,9 @@ class Committee:
         ends = (trained(w.theta, x, y, weights, rate, epochs, size) for rate in self.b.rates)
         theta, way = harmless(w.theta, self.jx, self.jy, ends)
         scores, of_failures, of_right = (-tanh.log_p(theta, *of) for of in sets)
-        times = self.raised(scores[self.at], of_right)
+        times = raised(self, scores[self.at], of_right)
         every = np.arange(len(w.fx)), np.arange(len(self.jx)), times * of_failures, times * of_right
         return Tried([scores], [every], way=way, theta=theta)
-
-    def raised(self, of_d, of_right):
-        """How many times as high D's right labels score as those that were learned with a larger weight: the mean of
-        the lowest seven tenths of each, of D's examples that the network called by their label, and of right ones."""
-        w = self.w
-        mine = np.sort(of_d[self.said[self.at] == w.y[self.at]])
-        mine = mine[: int(0.7 * len(mine) + 1e-9)]
-        weights = frequent(self, np.arange(len(w.fx)), np.arange(len(self.jx)))[len(w.fx) :]
-        taken, total, seven = 0.0, 0.0, 0.7 * weights.sum()
-        for i in np.argsort(of_right, kind="stable"):
-            if taken + weights[i] > seven:
-                break
-            taken, total = taken + weights[i], total + weights[i] * of_right[i]
-        return max(1.0, mine.mean() / (total / taken)) if taken and total else 1.0
 
     # --- what right labels say ---------------------------------------------------------------------
 

@@ -60,12 +60,12 @@ def surest_is_not_most(c):
 
 
 WORLDS = {  # sizes of D, failures and right examples and a seed, and what makes it differ from the others
-    "all is sure": (crowd(700, 24, 200, 4), lambda c: c.trusted == c.believed == 1 and min(c.weights.values()) > 0),
+    "all is sure": (crowd(700, 24, 200, 5), lambda c: c.trusted == c.believed == 1 and min(c.weights.values()) > 0),
     "one kind of failure": (crowd(700, 24, 200, 2, called=(0,)), lambda c: c.relevance.min() < 0.1 < c.believed < 1),
     "in doubt": (crowd(700, 24, 200, 2), lambda c: c.trusted < 1 or min(c.weights.values()) == 0),
     "nothing but noise": (crowd(240, 24, 60, 0), lambda c: c.trusted < 0.3),
     "shorter steps": (crowd(700, 24, 30, 10, steps=200), lambda c: c.trials[LEARNED].way == 1),
-    "most may be noise": (crowd(240, 24, 60, 3), surest_is_not_most),
+    "most may be noise": (crowd(240, 12, 40, 51), surest_is_not_most),
     "D is fitted": (crowd(240, 24, 60, 5), lambda c: c.believed == 0 and c.failing == np.mean(c.said != c.w.y)),
     "a single failure": (crowd(240, 1, 60, 28), lambda c: c.believed == 0 and c.failing == np.mean(c.said != c.w.y)),
     "a class nobody knows": (crowd(700, 24, 200, 4, known=(0, 1)), lambda c: 2 not in (*c.w.fy, *c.jy)),

@@ -25,3 +25,11 @@ def test_cleanlab_issues_cover_train_and_lower_is_worse(digits, tmp_path):
     assert found.loc[causes.index, "predicted_label"].tolist() == causes["predicted"].tolist()
     assert export.issues(digits / "found")["predicted_label"].notna().all()
     assert not export.issues(digits / "found")["is_label_issue"].any()
+
+
+def test_a_relabelled_example_has_its_new_label(texts):
+    """So that it is told apart from one that goes."""
+    moved, found = at(texts / "changed", "relabelled"), export.issues(texts / "changed")
+    assert len(moved)
+    assert found.loc[moved.index, "is_label_issue"].all()
+    assert found.loc[moved.index, "predicted_label"].tolist() == moved["label"].astype(str).tolist()

@@ -251,6 +251,15 @@ def test_without_a_holdout_it_is_said_that_this_is_no_proof(planted, result):
     assert not [w for w in result.metrics["warnings"] if "no proof" in w]
 
 
+def test_scores_from_elsewhere_may_know_the_failures_that_judge(planted, result):
+    scores = result.influence.scores
+    for given, warned in ((scores, 1), (scores.tolist(), 1), (result.influence.identified, 0)):
+        made = amends.repair(*planted[:4], **cheaply(result, learn=False) | {"identify_with": given})
+        assert sum(w.startswith("the scores were made elsewhere; ") for w in made.metrics["warnings"]) == warned
+    with pytest.raises(BadInput, match=r"^this is an influence, and in a repair others must judge"):
+        amends.repair(*planted[:4], identify_with=result.influence)
+
+
 def test_scores_found_with_all_failures_are_refused_in_one_line(planted):
     found = amends.identify(*planted[:4], method=amends.methods.default("quick"))
     said = r"were found with \d+ failures, but \d+ are searched with, so that others can judge"
