@@ -62,7 +62,7 @@ def figures(metrics: dict[str, Any], trained: int | None) -> Html:
          "no remaining examples were given" if rest is None
          else f"of {many(rest['n'], 'example that was', 'examples that were')} right are newly broken"),
         (f"{share(whole['before'])} → {share(whole['after'])}",
-         f"accuracy on {OVER['overall']}, before and after"),
+         f"overall accuracy before and after, {OVER['overall']}"),
         (count(metrics["removed"]), f"{'' if trained is None else f'of {count(trained)} '}training examples removed"),
     ]  # fmt: skip
     return tag("ul", *(tag("li", tag("b", value), tag("span", words)) for value, words in tiles), class_="figures")
