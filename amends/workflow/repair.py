@@ -31,7 +31,7 @@ from amends.nearness.copies import duplicates
 from amends.progress import Progress
 from amends.workflow.chosen import chosen
 from amends.workflow.stages import stages
-from amends.workflow.warned import anyway_fixed, found_elsewhere, risks, warnings_of
+from amends.workflow.warned import anyway_fixed, risks, warnings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -210,6 +210,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
     worse = harmed(classes := outcome.classes())
     suspects = np.unique(np.concatenate([r.search.suspects for r in rounds]))
     held_out = np.concatenate([split.holdout, split.other_groups])
+    known = [*problem.setup.alarms, *risks(problem.allowed)]
     metrics |= {
         "p_value": whole.p_value,
         "removed": len(gone),
@@ -236,12 +237,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "identified_with": [h.row() for h in whole.search.influence.members],
         "setup": {**problem.setup.right, "alarms": list(problem.setup.alarms)},
         "allowed": list(problem.allowed),
-        "warnings": [
-            *problem.setup.alarms,
-            *risks(problem.allowed),
-            *found_elsewhere(plan.identify_with),
-            *warnings_of(split, given, metrics, suspects),
-        ],
+        "warnings": [*known, *warnings_of(split, given, metrics, suspects, plan.identify_with)],
         "seed": plan.seed,
     }
     metrics["reason"] += _right_is(given["train"])

@@ -18,13 +18,13 @@ from amends.settings import JUDGING
 
 
 def warnings_of(
-    split: Split, given: Mapping[str, Factor], metrics: Mapping[str, Any], suspects: np.ndarray
+    split: Split, given: Mapping[str, Factor], metrics: Mapping[str, Any], suspects: np.ndarray, identify_with: Any
 ) -> list[str]:
     """All warnings, the most important first."""
     return [
         *_not_failures(split, given), *_wrong_before(given, metrics), *_learned(given), *_copied(split),
         *_no_holdout(metrics), *_too_few(metrics),
-        *suspect_labels(suspects, split, given["failures"]),
+        *suspect_labels(suspects, split, given["failures"]), *_found_elsewhere(identify_with),
     ]  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def risks(allowed: Sequence[str]) -> list[str]:
     return [lines[name] for name in allowed if name in lines]
 
 
-def found_elsewhere(identify_with: Any) -> list[str]:
+def _found_elsewhere(identify_with: Any) -> list[str]:
     """A warning about scores that were handed over: nothing says which failures they were found with."""
     if not (isinstance(identify_with, list) or hasattr(identify_with, "__array__")):
         return []
