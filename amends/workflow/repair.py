@@ -209,7 +209,6 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         metrics[at] = positions[metrics[at]].tolist()
     worse = harmed(classes := outcome.classes())
     suspects = np.unique(np.concatenate([r.search.suspects for r in rounds]))
-    held_out = np.concatenate([split.holdout, split.other_groups])
     known = [*problem.setup.alarms, *risks(problem.allowed)]
     metrics |= {
         "p_value": whole.p_value,
@@ -225,7 +224,7 @@ def concluded(problem: Problem, rounds: Sequence[Round], model: Any) -> Repair:
         "curve": [p.row() for p in whole.points],
         "evaluation": outcome.evaluation(split.unmeasured(given)),
         "already_right": len(split.already),
-        "groups": by_label(split.group[held_out], outcome.failed),
+        "groups": by_label(split.group[np.concatenate([split.holdout, split.other_groups])], outcome.failed),
         "rounds": [r.row() for r in rounds],
         "classes": classes,
         "harmed": worse,
