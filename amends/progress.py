@@ -19,7 +19,7 @@ TRUST = 0.25  # weight of the first guess of a rate against measured steps, as a
 @dataclass(frozen=True)
 class Part:
     """A part of the work: the name it is announced by, its steps, and the cost of a step in units of its kind. Of the
-    steps in `perhaps` nobody knows beforehand whether they are needed: all of them or none."""
+    steps in `perhaps` nobody knows beforehand whether they are needed."""
 
     name: str
     kind: str

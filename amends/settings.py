@@ -63,9 +63,9 @@ class Training:
 class Teaching(Training):
     """How the trusted labels are learned with D, to see which labels of D the model then still finds unlikely."""
 
-    rate: float = 4e-3  # higher than for forgetting: it must see which labels of D the trusted ones contradict
+    rate: float = 4e-3  # three passes at this rate do as much as five at half of it
     rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where a rate does harm, as long as lower ones help
-    epochs: float = 3.0  # the longer, the better D's wrong labels are learned again
+    epochs: float = 3.0  # more find a little more, and cost as much more
     weight: float = 4.0  # of a trusted label; an example of D has 1. With fewer passes it rises in proportion
 
 
@@ -117,7 +117,7 @@ class Forgetting(Training):
     """How causes are forgotten: training on with what is kept."""
 
     epochs: float = 4.0  # fewer refuse repairs that help, more cost time
-    steps: int = 128  # with fewer a small model forgets too little
+    steps: int = 128  # at least: with 64 a small D is forgotten less well
     rates: tuple[float, ...] = (2e-4,)  # others to choose from, where the usual one brings no clear gain
 
 
@@ -159,8 +159,8 @@ class Judging:
     enough_failures: int = 20  # with fewer that judge, the test shows little either way, and the verdict says so
     kept: float = 0.01  # how far accuracy on a set to keep may fall, where the user does not say
     clearly: float = 2.0  # standard errors of the accuracy on the failures by which an offer must be better
-    agreeing: float = 0.9  # a failure's label looks wrong if this share of the right examples near it say so
-    doubted: float = 0.05  # and if edits that did not use the failure give its label at most this probability
+    agreeing: float = 0.9  # share of right examples near a failure with the predicted label: then its own looks wrong
+    doubted: float = 0.05  # if also edits that did not use the failure give its label at most this probability
 
 
 @dataclass(frozen=True)

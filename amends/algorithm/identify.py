@@ -191,8 +191,8 @@ def identified(
         return method.of(train, failures)
     if isinstance(method, Influence):
         raise BadInput(
-            "this is an influence, and in a repair others must judge than those it was found with; identify_with; pass "
-            "its scores if it was found with other failures, or leave it out"
+            "an influence was found with all of its failures, and a repair needs others that judge; identify_with; "
+            "pass its scores if these are other failures, or leave it out"
         )
     if isinstance(method, list) or hasattr(method, "__array__"):
         method = scores_from_elsewhere(method)

@@ -141,11 +141,7 @@ class Plan:
         sets, earlier = part.sets(given), before[0].limits if before else None
         objective = Objective(sets.asked, self.broken_costs)
         picked, number = (self.remove, len(self.remove)) if isinstance(self.remove, np.ndarray) else (None, self.remove)
-        fitting = Fitting(
-            influence=search.influence, guard=part.guarding(given), keep=tuple(given[name] for name in self.kept),
-            method=self.method, seed=self.seed, progress=shown, gone=gone_in(before), chosen=picked, ours=self.ours,
-            settings=self.settings, fitted=fitted,
-        )  # fmt: skip
+        fitting = self._fitting(given, search, gone_in(before), picked, shown, fitted)
         chooser = Chooser(
             fitting, kept=self.kept, learning=self.learning, objective=objective, floor=self.floor,
             alternatives=self.alternatives, laid=earlier,
@@ -179,6 +175,23 @@ class Plan:
             fixed=(0 if final is None else ended.outcome.judging.fixed, len(sets.judging)),
             offer=judged.offer(ended),
             outcome=ended.outcome,
+        )
+
+    def _fitting(self, given: dict[str, Factor], search: Search, gone: np.ndarray, picked: np.ndarray | None,
+                 shown: Progress, fitted: Fitted) -> Fitting:  # fmt: skip
+        """What makes the fits of a round."""
+        return Fitting(
+            influence=search.influence,
+            guard=search.part.guarding(given),
+            keep=tuple(given[name] for name in self.kept),
+            method=self.method,
+            seed=self.seed,
+            progress=shown,
+            gone=gone,
+            chosen=picked,
+            ours=self.ours,
+            settings=self.settings,
+            fitted=fitted,
         )
 
 

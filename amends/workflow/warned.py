@@ -13,6 +13,7 @@ from amends.errors import many
 from amends.evaluation.predictions import class_targets, right
 from amends.evaluation.words import judged_on
 from amends.evidence.factor import Factor
+from amends.methods.library.scores import Given
 from amends.nearness.copies import shared
 from amends.settings import JUDGING
 
@@ -40,11 +41,11 @@ def risks(allowed: Sequence[str]) -> list[str]:
 
 def _found_elsewhere(identify_with: Any) -> list[str]:
     """A warning about scores that were handed over: nothing says which failures they were found with."""
-    if not (isinstance(identify_with, list) or hasattr(identify_with, "__array__")):
+    if not (isinstance(identify_with, list | Given) or hasattr(identify_with, "__array__")):
         return []
     return [
-        "the scores were made elsewhere; identify_with; if failures given here were used for them, those that judge "
-        "were not unseen, and the verdict is too good"
+        "the scores were made elsewhere; identify_with; if failures given here were used for them, the verdict may be "
+        "too good; give other failures"
     ]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -124,3 +127,16 @@ def test_a_weight_with_two_names_is_one(tied):
     assert len(network.params) == (1 if tied else 2)
     twice = {k: 2 * v for k, v in network.params.items()}
     torch.testing.assert_close(network.outputs(twice, x), 4 * net(x).detach())
+
+
+def test_a_caller_who_makes_warnings_errors_is_not_stopped_by_torch():
+    """In a process of its own, since torch warns only at the first forward derivative."""
+    code = """
+import warnings, torch
+from amends.evidence.network import derivative
+warnings.simplefilter("error")
+theta = {"w": torch.ones(2)}
+print(derivative(lambda t: t["w"] ** 2, theta, theta)[1].tolist())
+"""
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert made.stdout.strip() == "[2.0, 2.0]", made.stderr

@@ -253,10 +253,11 @@ def test_without_a_holdout_it_is_said_that_this_is_no_proof(planted, result):
 
 def test_scores_from_elsewhere_may_know_the_failures_that_judge(planted, result):
     scores = result.influence.scores
-    for given, warned in ((scores, 1), (scores.tolist(), 1), (result.influence.identified, 0)):
+    elsewhere = (scores, scores.tolist(), amends.methods.scores(scores))
+    for given, warned in (*((one, 1) for one in elsewhere), (result.influence.identified, 0)):
         made = amends.repair(*planted[:4], **cheaply(result, learn=False) | {"identify_with": given})
         assert sum(w.startswith("the scores were made elsewhere; ") for w in made.metrics["warnings"]) == warned
-    with pytest.raises(BadInput, match=r"^this is an influence, and in a repair others must judge"):
+    with pytest.raises(BadInput, match=r"^an influence was found with all of its failures, and a repair"):
         amends.repair(*planted[:4], identify_with=result.influence)
 
 
