@@ -45,6 +45,7 @@ class Training:
     """How long the model goes on training on D."""
 
     rate: float = 2e-3  # of Adam, falling to zero
+    rising: float = 0.2  # share of the steps over which the rate rises before that; else it ruins batch norm
     epochs: float = 5.0  # passes over D; fewer where that is more than `seen` examples
     seen: int = 2**16  # examples at most, so that a large D is not gone through many times; but one pass at least
     steps: int = 0  # at least; a small D has few in a pass
@@ -63,10 +64,10 @@ class Training:
 class Teaching(Training):
     """How the trusted labels are learned with D, to see which labels of D the model then still finds unlikely."""
 
-    rate: float = 4e-3  # three passes at this rate do as much as five at half of it
-    rates: tuple[float, ...] = (1e-3, 2.5e-4, 6e-5)  # in turn, where a rate does harm, as long as lower ones help
+    rate: float = 6e-3  # high, since what was learned too little scores like a wrong label
+    rates: tuple[float, ...] = (1.5e-3, 4e-4, 1e-4)  # in turn, where a rate does harm, as long as lower ones help
     epochs: float = 3.0  # more find a little more, and cost as much more
-    weight: float = 4.0  # of a trusted label; an example of D has 1. With fewer passes it rises in proportion
+    weight: float = 16.0  # of a trusted label; an example of D has 1. With fewer passes it rises in proportion
 
 
 @dataclass(frozen=True)

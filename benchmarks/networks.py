@@ -35,9 +35,9 @@ def strided_cnn() -> nn.Module:
     )  # fmt: skip
 
 
-def residual_cnn(width: int = 16) -> nn.Module:
+def residual_cnn(width: int = 16, channels: int = 1) -> nn.Module:
     """Three stages with batch norm, each with a shortcut around its last two layers."""
-    wide = (1, width, 2 * width, 4 * width)
+    wide = (channels, width, 2 * width, 4 * width)
     stages = (
         nn.Sequential(nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(), Around(b))
         for a, b in pairwise(wide)

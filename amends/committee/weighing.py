@@ -36,9 +36,17 @@ def reliability_of(t: Trial, settings: Weights) -> float:
 
 
 def _by_found(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
-    """No member counts for more than the one with the largest `found` times reliability: more may be noise."""
+    """No member counts for more than the one with the largest `found` times reliability: more may be noise. The learned
+    loss counts at least as much as all edits together, as far as its own `found` is reliable. For its `found` is a
+    bound from below: it learns what the model failed, which never becomes as likely as a label of D."""
     most = max(trials.values(), key=lambda t: reliability_of(t, settings) * t.found).found
-    return _relative({name: min(t.found, most) for name, t in trials.items()}, most / settings.errors, settings)
+    weights = _relative({name: min(t.found, most) for name, t in trials.items()}, most / settings.errors, settings)
+    for name, t in trials.items():
+        least = reliability_of(t, settings) / 2
+        if not len(t.failures) and len(trials) > 1 and weights[name] < least:
+            rest = (1 - least) / (1 - weights[name])
+            weights = {other: least if other == name else rest * weight for other, weight in weights.items()}
+    return weights
 
 
 def _by_unseen(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
@@ -72,9 +80,10 @@ def joined(parts: list[tuple[float, Tensor]]) -> Tensor:
 
 def confidence(counting: Sequence[tuple[float, Trial]], like: Tensor, settings: Weights = WEIGHTS) -> Tensor | float:
     """The factor on the score of each example: the weighted mean of its confidences, as far as the members are
-    reliable. The mean is never below 1 / len(D), so that an order is left."""
+    reliable. It is never below its own mean over D: that a class shows no wrong label does not mean that it has
+    none."""
     reliable = reliability((t for _, t in counting), settings)
     if not reliable:
         return 1.0
-    mean = sum(weight * t.excess.confidence for weight, t in counting if t.excess)
-    return torch.as_tensor(reliable * np.maximum(mean, 1 / len(like)) + 1 - reliable).to(like)
+    mean = np.asarray(sum(weight * t.excess.confidence for weight, t in counting if t.excess))
+    return torch.as_tensor(reliable * np.maximum(mean, mean.mean()) + 1 - reliable).to(like)

@@ -197,9 +197,11 @@ class Adam:
     """Adam on batches of `batch` examples of every factor; yields a point every `every` steps, or after each epoch.
 
     Each factor is shuffled on its own and used without repeats; an epoch is one pass over the largest.
-    With `decay` the rate falls linearly to zero, so that the end is not a noisy point. With `tolerance`
-    it ends once the relative change over an epoch is below it. `augmented` reads the inputs of every
-    batch anew from the training view of its examples, where they have one.
+    With `decay` the rate falls linearly to zero, so that the end is not a noisy point. With `rising` it rises
+    from zero over that share of the steps: the first steps of Adam are as long for a gradient that is only
+    noise as for any other, and do harm where weights are at an optimum. With `tolerance` it ends once the
+    relative change over an epoch is below it. `augmented` reads the inputs of every batch anew from the
+    training view of its examples, where they have one.
     """
 
     rate: float = 1e-3
@@ -210,10 +212,12 @@ class Adam:
     decay: bool = False
     seed: int = 0
     augmented: bool = False
+    rising: float = 0.0
 
     def __post_init__(self) -> None:
         every = 1 if self.every is None else self.every
-        at_least("Adam", rate=(self.rate, 0.0), epochs=(self.epochs, 0.0), batch=(self.batch, 1), every=(every, 1))
+        at_least("Adam", rate=(self.rate, 0.0), epochs=(self.epochs, 0.0), batch=(self.batch, 1), every=(every, 1),
+                 rising=(self.rising, 0.0))  # fmt: skip
 
     def __call__(self, terms: Sequence[Term], start: Params) -> Iterator[Params]:
         factors = [t for t in terms if isinstance(t, Factor)]
@@ -230,7 +234,7 @@ class Adam:
             with coarse(point):
                 value, grad = total([self._read(next(s), draws) for s in streams], point)
             seen = seen + value  # not waited for
-            moments.step(flatten(grad), self.rate * (1 - i / steps) if self.decay else self.rate)
+            moments.step(flatten(grad), self._rate(i, steps))
             if (i + 1) % (self.every or per_epoch) == 0 or i + 1 == steps:
                 if torch.as_tensor(seen).isnan():
                     raise NonFinite(
@@ -242,6 +246,10 @@ class Adam:
                 if (here - last).norm() <= self.tolerance * here.norm():
                     return
                 last = here
+
+    def _rate(self, i: int, steps: int) -> float:
+        risen = min(1.0, (i + 1) / (self.rising * steps)) if self.rising else 1.0
+        return self.rate * risen * (1 - i / steps if self.decay else 1.0)
 
     def _read(self, term: Term, draws: torch.Generator) -> Term:
         if not (self.augmented and isinstance(term, Factor) and term.examples.training is not None):

@@ -23,8 +23,9 @@ def rates(members, worth):
 
 def test_weights_follow_what_was_found(influence):
     by_weight, by_found = (sorted(influence.members, key=key) for key in (lambda h: h.weight, lambda h: h.found))
-    assert [h.name for h in by_weight if h.weight] == [h.name for h in by_found if h.weight]
-    falls = rates(influence.members, lambda h: h.found)
+    edits = [h.name for h in by_found if h.weight and h.unseen is not None]
+    assert [h.name for h in by_weight if h.name in edits] == edits
+    falls = rates([h for h in influence.members if h.name in edits], lambda h: h.found)
     assert len(falls) > 1
     assert falls == pytest.approx([falls[0]] * len(falls))
 
@@ -83,14 +84,26 @@ def test_what_was_found_counts_by_how_far_it_is_beyond_noise(errors, reliable):
     assert_close(torch.ones(2) * weighing.confidence([(1.0, sure)], torch.zeros(2)), expected)
 
 
-def test_harm_counts_as_members_are_sure_and_at_least_as_one_among_all():
+def test_harm_counts_as_members_are_sure_and_at_least_as_on_average():
     a, b = (
         replace(trial([0], [0]), excess=Excess(0.2, 0.2, 0.01, np.array(sure))) for sure in ([0, 0, 1, 0], [0, 1, 1, 0])
     )
-    assert_close(weighing.confidence([(0.6, a), (0.4, b)], torch.zeros(4)), torch.tensor([0.25, 0.4, 1.0, 0.25]))
+    assert_close(weighing.confidence([(0.6, a), (0.4, b)], torch.zeros(4)), torch.tensor([0.35, 0.4, 1.0, 0.35]))
     wild = replace(a, excess=replace(a.excess, standard_error=0.2))
     assert weighing.confidence([(1.0, wild)], torch.zeros(2)) == 1.0, "what is no more than noise makes nobody sure"
     assert weighing.confidence([(1.0, replace(a, excess=None))], torch.zeros(2)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("found", "error", "share"), [(0.1, 0.01, 0.5), (0.1, 0.1 / 2.25, 0.25), (0.1, 0.1, 0.0), (0.3, 0.01, 0.5)]
+)
+def test_the_learned_loss_counts_as_much_as_all_edits_as_far_as_it_is_more_than_noise(found, error, share):
+    """Beside two edits that find more. By what was found its weight would be e⁻² of theirs, or as much as one's."""
+    edits = {name: trial([0.5], [0.5], 0.3, 0.01) for name in "ab"}
+    weights = weighing.weights_of({**edits, "learned loss": trial([], [], found, error)})
+    own = np.exp(3 * (found - 0.3) / 0.3)
+    assert weights["learned loss"] == pytest.approx(max(share, own / (2 + own)))
+    assert weights["a"] == weights["b"] == pytest.approx((1 - weights["learned loss"]) / 2)
 
 
 def test_weights_by_hand():

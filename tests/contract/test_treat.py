@@ -63,6 +63,7 @@ def test_a_large_model_is_treated_in_the_small_steps_of_a_repair(monkeypatch, di
     as_small, gone = amends.treat(net, train, [1, 2]), amends.settings.Settings.of("default", large=True).forgetting
     monkeypatch.setattr("amends.evidence.params.LARGE", 1)
     as_large = amends.treat(net, train, [1, 2])
-    by_hand = amends.treat(net, train, [1, 2], method=amends.methods.fine_tune(gone.rate, *gone.size(len(train[1]))))
+    usual = amends.settings.Settings(forgetting=gone)
+    by_hand = amends.treat(net, train, [1, 2], method=amends.methods.Default(settings=usual))
     assert torch.equal(as_large[0].weight, by_hand[0].weight)
     assert not torch.equal(as_large[0].weight, as_small[0].weight)

@@ -143,18 +143,19 @@ def test_lbfgs_climbs_from_any_height(away):
     assert float(end["x"]) == pytest.approx(1.0, abs=1e-3 * away)
 
 
-@pytest.mark.parametrize("decay", [False, True])
-def test_adam_takes_the_steps_of_torch(decay):
+@pytest.mark.parametrize(("decay", "rising"), [(False, 0.0), (True, 0.0), (True, 0.2), (False, 0.5)])
+def test_adam_takes_the_steps_of_torch(decay, rising):
     """Full batches, so that there is nothing random: after each of 40 steps the weights are those of torch's Adam, but
     for how the last bits of a sum are rounded."""
     terms, start, _ = softmax()
     leaves = [v.clone().requires_grad_() for v in start.values()]
     theirs = torch.optim.Adam(leaves, lr=0.05)
-    for i, ours in enumerate(Adam(0.05, epochs=40, batch=100, every=1, decay=decay)(terms, start)):
+    for i, ours in enumerate(Adam(0.05, epochs=40, batch=100, every=1, decay=decay, rising=rising)(terms, start)):
         gradient = [t.value_and_grad({k: v.detach() for k, v in zip(start, leaves, strict=True)})[1] for t in terms]
         for k, leaf in zip(start, leaves, strict=True):
             leaf.grad = -sum(g[k] for g in gradient)
-        theirs.param_groups[0]["lr"] = 0.05 * (1 - i / 40) if decay else 0.05
+        risen = (i + 1) / (40 * rising) if i + 1 < 40 * rising else 1.0
+        theirs.param_groups[0]["lr"] = 0.05 * risen * (1 - i / 40 if decay else 1.0)
         theirs.step()
         assert_close(list(ours.values()), [v.detach() for v in leaves], atol=1e-13, rtol=0)
     assert i == 39

@@ -32,7 +32,7 @@ class Budget:
     steps: int
     steps_held: int
     whole: int = 0
-    rates: tuple = (4e-3, 1e-3, 2.5e-4, 6e-5)  # of the learned loss
+    rates: tuple = (6e-3, 1.5e-3, 4e-4, 1e-4)  # of the learned loss
     passes: float = 3.0
 
 
@@ -206,7 +206,7 @@ class Committee:
         epochs, size = min(self.b.passes, max(1.0, 65536 / self.n)), 64 if self.n < 20_000 else 256
         sets = (w.x, w.y), (w.fx, w.fy), (self.jx, self.jy)
         x, y = (np.concatenate(parts) for parts in zip(*sets, strict=True))
-        weights = np.concatenate([np.ones(self.n), np.full(len(y) - self.n, 4.0 * self.b.passes / epochs)])
+        weights = np.concatenate([np.ones(self.n), np.full(len(y) - self.n, 16.0 * self.b.passes / epochs)])
         ends = (trained(w.theta, x, y, weights, rate, epochs, size) for rate in self.b.rates)
         theta, way = harmless(w.theta, self.jx, self.jy, ends)
         scores, of_failures, of_right = (-tanh.log_p(theta, *of) for of in sets)
@@ -286,7 +286,7 @@ class Committee:
         self.trusted = max(trust(t) for _, t in weighed)
         if self.trusted:
             sure = sum(weight * t.excess[3] for weight, t in weighed)
-            both = both * (self.trusted * np.maximum(sure, 1 / self.n) + 1 - self.trusted)
+            both = both * (self.trusted * np.maximum(sure, sure.mean()) + 1 - self.trusted)
             pairs = (halves(self.w.fy, self.called, self.seed),
                      halves(self.jy, tanh.logits(self.w.theta, self.jx).argmax(1), self.seed))  # fmt: skip
             self.likely = likely(self, {name: t for name, t in counting.items() if self.weights[name]}, pairs)

@@ -92,7 +92,7 @@ def harmless(start, x, y, ends):
 
 
 def trained(theta, x, y, weights, rate, epochs, size, seed=0):
-    """The end of Adam with a rate that falls to zero, on batches that stand for all."""
+    """The end of Adam on batches that stand for all. Its rate rises over a fifth of the steps, then falls to zero."""
     n, noise = len(x), torch.Generator().manual_seed(seed)
     per_epoch, order = -(-n // size), []
 
@@ -103,5 +103,5 @@ def trained(theta, x, y, weights, rate, epochs, size, seed=0):
         at, order = order[:size], order[size:]
         return tanh.sent_back(t, x[at], n / len(at) * weights[at, None] * tanh.slopes(t, x[at], y[at]))
 
-    *_, end = tanh.adam(gradient, theta, rate, round(epochs * per_epoch), falling=True)
+    *_, end = tanh.adam(gradient, theta, rate, round(epochs * per_epoch), falling=True, rising=0.2)
     return end

@@ -128,12 +128,15 @@ def ekfac(theta, x):
     return total
 
 
-def adam(gradient, theta, rate, steps, falling=False):
-    """The path of Adam up a gradient, without its start."""
+def adam(gradient, theta, rate, steps, falling=False, rising=0.0):
+    """The path of Adam up a gradient, without its start. The rate may rise over a share of the steps, and may fall to
+    zero."""
     m = v = np.zeros_like(theta)
     for i in range(steps):
         g = -gradient(theta)
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
         size = rate * (1 - i / steps) if falling else rate
+        if i + 1 < rising * steps:
+            size *= (i + 1) / (rising * steps)
         theta = theta - size * (m / (1 - 0.9 ** (i + 1))) / (np.sqrt(v / (1 - 0.999 ** (i + 1))) + 1e-8)
         yield theta

@@ -65,7 +65,7 @@ WORLDS = {  # sizes of D, failures and right examples and a seed, and what makes
     "in doubt": (crowd(700, 24, 200, 2), lambda c: c.trusted < 1 or min(c.weights.values()) == 0),
     "nothing but noise": (crowd(240, 24, 60, 0), lambda c: c.trusted < 0.3),
     "shorter steps": (crowd(700, 24, 30, 10, steps=200), lambda c: c.trials[LEARNED].way == 1),
-    "most may be noise": (crowd(240, 12, 40, 51), surest_is_not_most),
+    "most may be noise": (crowd(240, 12, 40, 150), surest_is_not_most),
     "D is fitted": (crowd(240, 24, 60, 5), lambda c: c.believed == 0 and c.failing == np.mean(c.said != c.w.y)),
     "a single failure": (crowd(240, 1, 60, 28), lambda c: c.believed == 0 and c.failing == np.mean(c.said != c.w.y)),
     "a class nobody knows": (crowd(700, 24, 200, 4, known=(0, 1)), lambda c: 2 not in (*c.w.fy, *c.jy)),
@@ -89,7 +89,7 @@ def test_few_right_examples(budget, right):
 
 
 @pytest.mark.parametrize(("budget", "sizes", "options"), [
-    ("quick", (5200, 260, 1100, 4), {"called": (1,)}), ("quick", (22_500, 24, 200, 4), {}),
+    ("quick", (5200, 260, 1100, 0), {}), ("quick", (22_500, 24, 200, 4), {}),
     ("default", (10_100, 1010, 2100, 3), {}), ("thorough", (4100, 8100, 2100, 4), {}),
 ])  # fmt: skip
 def test_no_more_of_each_set_than_a_budget_takes(budget, sizes, options, monkeypatch):
@@ -147,7 +147,7 @@ def test_what_is_kept_is_trained_on(budget, n, seed):
 
 
 @pytest.mark.parametrize(("budget", "scale", "last"), [
-    ("quick", 1e3, 0), ("default", 1e3, 1), ("thorough", 1e3, 1), ("default, large", 1e4, 1), ("default", 3e3, 1),
+    ("quick", 1e3, 0), ("default", 1e3, 1), ("thorough", 3e3, 1), ("default, large", 1e4, 1), ("default", 3e3, 1),
 ])  # fmt: skip
 def test_shorter_steps_where_the_usual_ones_do_harm(budget, scale, last, monkeypatch):
     """Inputs are large and their weights small, so that steps are too long: the first, or all of them."""

@@ -34,13 +34,17 @@ def edits_of(tried):
 
 
 def weights_of(tried):
-    """By what is found as far as that is no noise; else by what was unseen, where one that is no edit counts as much
-    as all edits together."""
+    """By what is found as far as that is no noise; else by what was unseen. One that is no edit counts as much as all
+    edits together; by what is found at least that, as far as its own is no noise."""
     trusted = max(trust(t) for t in tried.values())
     by_found = by_unseen = dict.fromkeys(tried, 0.0)
     if trusted:
         best = max(tried.values(), key=lambda t: trust(t) * t.excess[1]).excess[1]
         by_found = relative({name: min(t.excess[1], best) for name, t in tried.items()}, best / 3)
+        for name in set(tried) - set(edits_of(tried)) if edits_of(tried) else ():
+            half, edits = trust(tried[name]) / 2, 1 - by_found[name]
+            if by_found[name] < half:
+                by_found = {other: weight / edits * (1 - half) for other, weight in by_found.items()} | {name: half}
     if trusted < 1:
         edits = {name: t for name, t in tried.items() if len(t.failures)}
         best = max(edits.values(), key=lambda t: t.balanced)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from amends.curvature import GGN, Damped, Diagonal, Kronecker, Once, Part
 from amends.editors import LBFGS, Mode
 from amends.methods.base import Method
-from amends.methods.library.fine_tune import fine_tune, training
+from amends.methods.library.fine_tune import training
 from amends.methods.library.functional import functional
 from amends.methods.library.linear import grad_dot, linear
 from amends.methods.library.loss import LearnedLoss
@@ -79,13 +79,14 @@ def _learned_loss(settings: Teaching, examples: int) -> LearnedLoss:
     """The trusted labels together keep their weight, however few the passes."""
     epochs, batch = settings.size(examples)
     rates = (settings.rate, *settings.rates)
-    climbs = (training(rate, epochs, batch, augmented=False) for rate in rates)  # scores are those of one view
-    trainings = tuple(Method(Data(), Mode(climb)) for climb in climbs)
+    climbs = (training(rate, epochs, batch, augmented=False, rising=settings.rising) for rate in rates)
+    trainings = tuple(Method(Data(), Mode(climb)) for climb in climbs)  # not augmented: scores are those of one view
     return LearnedLoss(trainings, settings.weight * settings.epochs / epochs)
 
 
 def _tuned(settings: Forgetting, rate: float, seed: int, examples: int) -> Method:
-    return fine_tune(rate, *settings.size(examples), seed=seed)
+    climb = training(rate, *settings.size(examples), seed=seed, rising=settings.rising)
+    return Method(Data(), Mode(climb, climb))
 
 
 def default(budget: str = "default") -> Default:

@@ -9,9 +9,14 @@ from amends.methods.base import Method
 from amends.remember import Data, Laplace
 
 
-def training(rate: float, epochs: float, batch: int, seed: int = 0, augmented: bool = True) -> Adam:
-    """Adam with a falling rate, on augmented batches unless told, its end alone yielded."""
-    return Adam(rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed, augmented=augmented)
+def training(
+    rate: float, epochs: float, batch: int, seed: int = 0, augmented: bool = True, rising: float = 0.0
+) -> Adam:
+    """Adam with a rate that falls to zero, after it rose over a share of the steps. It reads augmented batches unless
+    told otherwise, and yields only its end."""
+    return Adam(
+        rate=rate, epochs=epochs, batch=batch, every=10**9, decay=True, seed=seed, augmented=augmented, rising=rising
+    )
 
 
 def fine_tune(
