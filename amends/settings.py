@@ -44,7 +44,7 @@ class Trials:
 class Training:
     """How long the model goes on training on D."""
 
-    rate: float = 2e-3  # of Adam, falling to zero
+    rate: float = 4e-3  # of Adam, falling to zero
     rising: float = 0.2  # share of the steps over which the rate rises before that; else it ruins batch norm
     epochs: float = 5.0  # passes over D; fewer where that is more than `seen` examples
     seen: int = 2**16  # examples at most, so that a large D is not gone through many times; but one pass at least
@@ -119,7 +119,7 @@ class Forgetting(Training):
 
     epochs: float = 4.0  # fewer refuse repairs that help, more cost time
     steps: int = 128  # at least: with 64 a small D is forgotten less well
-    rates: tuple[float, ...] = (2e-4,)  # others to choose from, where the usual one brings no clear gain
+    rates: tuple[float, ...] = (4e-4,)  # others to choose from, where the usual one brings no clear gain
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,17 @@ CONSTANTS = {  # with the members that have to be tried again
     "teaching.rate": ("learned loss",),
     "teaching.epochs": ("learned loss",),
     "teaching.weight": ("learned loss",),
+    "teaching.rising": ("learned loss",),
+    "right.lowest": EVERY,
     "right.lean": EVERY,
     "right.errors": EVERY,
     "weights.errors": (),
+    "weights.within": (),
     "weights.least": (),
     "mistakes.spread": (),
     "mistakes.ridge": (),
+    "mistakes.slope": (),
+    "mistakes.mean": (),
 }
 
 
