@@ -156,7 +156,7 @@ def test_as_many_fits_are_made_as_were_planned(planted, result, monkeypatch):
     monkeypatch.setattr(Progress, "counter", lambda self, what: fits.append(what) or (lambda i: None))
     monkeypatch.setattr(Progress, "plan", lambda self, parts, rates: made.extend(parts))
     treat_with = amends.methods.fine_tune(epochs=2)
-    amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=treat_with), progress=True)
+    amends.repair(*planted[:4], **cheaply(result, learn=False, treat_with=treat_with, remove=8), progress=True)
     assert sum(p.steps + p.perhaps for p in made) == len(fits) == 6
 
 

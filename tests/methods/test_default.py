@@ -16,7 +16,7 @@ def test_where_examples_are_many_a_treatment_sees_each_less_often():
     assert many.epochs * 50_000 == pytest.approx(2**16)
     assert many.batch == 256
     assert default.treating(0, 10**6).editor.climb.epochs == 1
-    for of_size, usual, others in ((False, 2e-3, [2e-4]), (True, 1e-4, [1e-3, 3e-5])):
+    for of_size, usual, others in ((False, 4e-3, [4e-4]), (True, 1e-4, [1e-3, 3e-5])):
         assert default.treating(0, 50_000, of_size).editor.climb.rate == usual
         assert [m.editor.climb.rate for m in default.otherwise(0, 50_000, of_size)] == others
 
