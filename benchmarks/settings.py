@@ -170,16 +170,19 @@ def people(rows: list[list[str]], seed: int, device: str, flips: dict | None = N
     return world(data, Recipe(small, until_it_stops_improving), seed, device, share=0.1)
 
 
+def centred(train: Arrays, test: Arrays) -> list[Arrays]:
+    """Both sets, with each channel centred and divided by its standard deviation in the training set."""
+    x = train[0] / np.float32(255)
+    mean, deviation = x.mean((0, 2, 3), keepdims=True), x.std((0, 2, 3), keepdims=True)
+    return [((a / np.float32(255) - mean) / deviation, b.astype(np.int64)) for a, b in (train, test)]
+
+
 def objects(
     train: Arrays, test: Arrays, seed: int, device: str, make: Callable[[], nn.Module] = ResNet, flips: Wrong = OBJECTS,
     well: bool = False,
 ) -> World:  # fmt: skip
-    """CIFAR-10, each channel centred and divided by its standard deviation; with `well`, trained with crops and
-    flips."""
-    x = train[0] / np.float32(255)
-    mean, deviation = x.mean((0, 2, 3), keepdims=True), x.std((0, 2, 3), keepdims=True)
-    sets = [((a / np.float32(255) - mean) / deviation, b.astype(np.int64)) for a, b in (train, test)]
-    data = planted(sets[0], sets[1], flips, device)
+    """CIFAR-10; with `well`, trained with crops and flips."""
+    data = planted(*centred(train, test), flips, device)
     fit, augment = (with_crops_and_flips, shifted_and_mirrored) if well else (in_half_precision, None)
     return world(data, Recipe(make, fit, 1, augment), seed, device, large=True)
 
@@ -187,12 +190,7 @@ def objects(
 def few_objects(train: Arrays, test: Arrays, seed: int, device: str, flips: Wrong) -> World:
     """10,000 images of CIFAR-10 and a small network with batch norm, right on half of the others: for a CPU."""
     chosen = np.random.default_rng(seed).permutation(len(train[0]))[:10_000]
-    x = train[0][chosen] / np.float32(255)
-    mean, deviation = x.mean((0, 2, 3), keepdims=True), x.std((0, 2, 3), keepdims=True)
-    xt = (test[0] / np.float32(255) - mean) / deviation
-    data = planted(
-        ((x - mean) / deviation, train[1][chosen].astype(np.int64)), (xt, test[1].astype(np.int64)), flips, device
-    )
+    data = planted(*centred((train[0][chosen], train[1][chosen]), test), flips, device)
     return world(data, Recipe(lambda: residual_cnn(channels=3), shortly, 1), seed, device)
 
 

@@ -37,8 +37,8 @@ def reliability_of(t: Trial, settings: Weights) -> float:
 
 def _by_found(trials: Mapping[str, Trial], settings: Weights) -> dict[str, float]:
     """No member counts for more than the one with the largest `found` times reliability: more may be noise. The learned
-    loss counts at least as much as all edits together, as far as its own `found` is reliable. For its `found` is a
-    bound from below: it learns what the model failed, which never becomes as likely as a label of D."""
+    loss counts at least as much as all edits together, as far as its own `found` is reliable: where the model
+    fails much, its `found` is far too low, since failures learned in a few passes stay less likely than labels of D."""
     most = max(trials.values(), key=lambda t: reliability_of(t, settings) * t.found).found
     weights = _relative({name: min(t.found, most) for name, t in trials.items()}, most / settings.errors, settings)
     for name, t in trials.items():
