@@ -45,9 +45,7 @@ class Training:
     """How long the model goes on training on D."""
 
     rate: float = 4e-3  # of Adam, falling to zero
-    rising: float = (
-        0.2  # share of the steps over which the rate rises first; without it, networks with batch norm are harmed
-    )
+    rising: float = 0.2  # share of the steps over which the rate rises first; without it batch norm is harmed
     epochs: float = 5.0  # passes over D; fewer where that is more than `seen` examples
     seen: int = 2**16  # examples at most, so that a large D is not gone through many times; but one pass at least
     steps: int = 0  # at least; a small D has few in a pass

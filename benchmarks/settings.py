@@ -170,11 +170,12 @@ def people(rows: list[list[str]], seed: int, device: str, flips: dict | None = N
     return world(data, Recipe(small, until_it_stops_improving), seed, device, share=0.1)
 
 
-def centred(train: Arrays, test: Arrays) -> list[Arrays]:
+def centred(train: Arrays, test: Arrays) -> tuple[Arrays, Arrays]:
     """Both sets, with each channel centred and divided by its standard deviation in the training set."""
     x = train[0] / np.float32(255)
     mean, deviation = x.mean((0, 2, 3), keepdims=True), x.std((0, 2, 3), keepdims=True)
-    return [((a / np.float32(255) - mean) / deviation, b.astype(np.int64)) for a, b in (train, test)]
+    first, second = (((a / np.float32(255) - mean) / deviation, b.astype(np.int64)) for a, b in (train, test))
+    return first, second
 
 
 def objects(
